@@ -40,9 +40,8 @@ static const tdg__json_limits_t limits = {
 
 /* ---- What is wrong ------------------------------------------------------ */
 
-static int wrong(char *why, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static int wrong(char *why, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static int wrong(char *why, const char *format,
+                                                       ...) {
     va_list args;
 
     va_start(args, format);
@@ -51,9 +50,8 @@ static int wrong(char *why, const char *format, ...) {
     return TDG_EINVAL;
 }
 
-static void append(char *why, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static void append(char *why, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static void append(char *why, const char *format,
+                                                         ...) {
     size_t used = strlen(why);
     va_list args;
 

@@ -81,7 +81,7 @@ struct cli_command {
     const char *operands;        /* as the usage line shows them; NULL: it takes none */
     int max_operands;            /* how many */
     const char *description;     /* some lines of `tidings NAME --help` */
-    const cli_option_t *options; /* NULL: none but --help */
+    const cli_option_t *options; /* besides --help */
 
     /* argv[0] is the first argument after the name. Returns an exit code. Errors of
      * writing to stdout are noticed in main() and need no care here. */
@@ -122,7 +122,9 @@ void cli_print_help(const cli_command_t *command);
 /* The time in ms, by a clock that never steps. */
 int64_t cli_now_ms(void);
 
-/* Reports what is wrong on stderr: "tidings: …" and a new line. */
-void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Report what is wrong on stderr: "tidings: …" and a new line. The exit codes of commands
+ * that end by it: CLI_FAILED, and CLI_USAGE where the command line is wrong. */
+int cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int cli_usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

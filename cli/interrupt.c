@@ -61,6 +61,15 @@ size_t cli_ending_signals(int ret[CLI_ENDING_SIGNALS]) {
     return count;
 }
 
+void cli_handle_ending_signals(void (*handler)(int number), int flags) {
+    const struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+    int numbers[CLI_ENDING_SIGNALS];
+    size_t count = cli_ending_signals(numbers);
+
+    for (size_t i = 0; i < count; i++)
+        sigaction(numbers[i], &action, NULL);
+}
+
 int cli_interrupt_begin(cli_target_t *target) {
     static long total_ms; /* outlives this call, as the thread does */
     int numbers[CLI_ENDING_SIGNALS];
@@ -74,10 +83,8 @@ int cli_interrupt_begin(cli_target_t *target) {
     stoppable = target;
     total_ms = cli_target_total_ms(target);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    if (pthread_create(&thread, NULL, supervise, &total_ms) != 0) {
-        cli_error("%s: cannot start a thread", target->command->name);
-        return CLI_FAILED;
-    }
+    if (pthread_create(&thread, NULL, supervise, &total_ms) != 0)
+        return cli_error("%s: cannot start a thread", target->command->name);
     pthread_detach(thread);
     return CLI_OK;
 }

@@ -22,6 +22,9 @@
 enum { CLI_ENDING_SIGNALS = 3 };
 size_t cli_ending_signals(int ret[CLI_ENDING_SIGNALS]);
 
+/* Sets a handler for them, with these flags of sigaction(). */
+void cli_handle_ending_signals(void (*handler)(int number), int flags);
+
 /* Before the client is made: threads that are started later leave these signals to us.
  * Returns CLI_OK, or another exit code with the reason reported. */
 int cli_interrupt_begin(cli_target_t *target);

@@ -52,11 +52,9 @@ static int unknown_command(const char *name) {
     const char *nearest = tdg__nearest(name, command_at, cli_commands);
 
     if (nearest != NULL)
-        cli_error("unknown command '%s'; did you mean '%s'?", name, nearest);
-    else
-        cli_error("unknown command '%s'%s; `tidings --help` lists them", name,
-                  tdg__left_out[0].name != NULL ? " in this build" : "");
-    return CLI_USAGE;
+        return cli_usage_error("unknown command '%s'; did you mean '%s'?", name, nearest);
+    return cli_usage_error("unknown command '%s'%s; `tidings --help` lists them", name,
+                           tdg__left_out[0].name != NULL ? " in this build" : "");
 }
 
 static void print_overview(FILE *out) {
@@ -136,12 +134,11 @@ static int run(int argc, char **argv) {
         print_version();
         return CLI_OK;
     }
-    if (name[0] == '-') {
-        cli_error("unknown option %s before a command; `tidings --help` shows what "
-                  "there is",
-                  name);
-        return CLI_USAGE;
-    }
+    if (name[0] == '-')
+        return cli_usage_error(
+            "unknown option %s before a command; `tidings --help` shows what "
+            "there is",
+            name);
 
     command = find_command(name);
     if (command == NULL)

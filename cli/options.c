@@ -19,16 +19,32 @@ int64_t cli_now_ms(void) {
 }
 
 /* A message may quote a server, so it is made safe for a terminal. */
-void cli_error(const char *format, ...) {
+__attribute__((format(printf, 1, 0))) static void report(const char *format,
+                                                         va_list args) {
     char text[2048];
-    va_list args;
 
-    va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
     fputs("tidings: ", stderr);
     cli_put_line(stderr, text);
     fputc('\n', stderr);
+}
+
+int cli_error(const char *format, ...) {
+    va_list args;
+
+    va_start(args, format);
+    report(format, args);
+    va_end(args);
+    return CLI_FAILED;
+}
+
+int cli_usage_error(const char *format, ...) {
+    va_list args;
+
+    va_start(args, format);
+    report(format, args);
+    va_end(args);
+    return CLI_USAGE;
 }
 
 static const char *option_at(const void *options, size_t i) {
@@ -39,18 +55,18 @@ static const cli_option_t *find_option(const cli_command_t *command, const char 
                                        size_t len) {
     const cli_option_t *option = command->options;
 
-    for (; option != NULL && option->name != NULL; option++)
+    for (; option->name != NULL; option++)
         if (option->kind != CLI_PROGRAM && strlen(option->name) == len &&
             memcmp(option->name, name, len) == 0)
             return option;
     return NULL;
 }
 
-static void unknown_option(const cli_command_t *command, const char *name, size_t len) {
+static int unknown_option(const cli_command_t *command, const char *name, size_t len) {
     char word[TDG__NEAREST_MAX + 1];
     const char *nearest = NULL;
 
-    if (len <= TDG__NEAREST_MAX && command->options != NULL) {
+    if (len <= TDG__NEAREST_MAX) {
         memcpy(word, name, len);
         word[len] = '\0';
         nearest = tdg__nearest(word, option_at, command->options);
@@ -59,37 +75,38 @@ static void unknown_option(const cli_command_t *command, const char *name, size_
     }
 
     if (nearest != NULL)
-        cli_error("%s: unknown option --%.*s; did you mean --%s?", command->name,
-                  (int)len, name, nearest);
-    else
-        cli_error("%s: unknown option --%.*s; `tidings %s --help` lists them",
-                  command->name, (int)len, name, command->name);
+        return cli_usage_error("%s: unknown option --%.*s; did you mean --%s?",
+                               command->name, (int)len, name, nearest);
+    return cli_usage_error("%s: unknown option --%.*s; `tidings %s --help` lists them",
+                           command->name, (int)len, name, command->name);
 }
 
-static bool set_number(const cli_command_t *command, const cli_option_t *option,
-                       const char *value, long *ret) {
+/* The following store a value. They return CLI_OK, or CLI_USAGE with the reason reported. */
+static int set_number(const cli_command_t *command, const cli_option_t *option,
+                      const char *value, long *ret) {
     char *end;
     long number;
 
     errno = 0;
     number = strtol(value, &end, 10);
     if (end == value || *end != '\0' || errno != 0 || number < option->min ||
-        number > option->max) {
-        cli_error("%s: --%s takes a whole number from %ld to %ld, not '%s'",
-                  command->name, option->name, option->min, option->max, value);
-        return false;
-    }
+        number > option->max)
+        return cli_usage_error("%s: --%s takes a whole number from %ld to %ld, not '%s'",
+                               command->name, option->name, option->min, option->max,
+                               value);
     *ret = number;
-    return true;
+    return CLI_OK;
 }
 
-/* The position of a choice; -1 where it is none of them, which is reported. */
+/* Stores the position of a choice. */
 static int find_choice(const cli_command_t *command, const cli_option_t *option,
-                       const char *value, size_t len) {
+                       const char *value, size_t len, int *ret) {
     for (int i = 0; option->choices[i] != NULL; i++)
         if (strlen(option->choices[i]) == len &&
-            memcmp(option->choices[i], value, len) == 0)
-            return i;
+            memcmp(option->choices[i], value, len) == 0) {
+            *ret = i;
+            return CLI_OK;
+        }
 
     fprintf(stderr, "tidings: %s: --%s takes ", command->name, option->name);
     for (int i = 0; option->choices[i] != NULL; i++)
@@ -99,82 +116,68 @@ static int find_choice(const cli_command_t *command, const cli_option_t *option,
                                                  : ", ",
                 option->choices[i]);
     fprintf(stderr, ", not '%.*s'\n", (int)len, value);
-    return -1;
+    return CLI_USAGE;
 }
 
-static bool set_choice(const cli_command_t *command, const cli_option_t *option,
-                       const char *value, int *ret) {
-    int i = find_choice(command, option, value, strlen(value));
-
-    if (i >= 0)
-        *ret = i;
-    return i >= 0;
-}
-
-static bool add_parts(const cli_command_t *command, const cli_option_t *option,
-                      const char *value, unsigned *ret) {
+static int add_parts(const cli_command_t *command, const cli_option_t *option,
+                     const char *value, unsigned *ret) {
     for (int i = 0; value == NULL && option->choices[i] != NULL; i++)
         *ret |= 1u << i;
     while (value != NULL) {
         size_t len = strcspn(value, ",");
-        int i = find_choice(command, option, value, len);
+        int i;
 
-        if (i < 0)
-            return false;
+        if (find_choice(command, option, value, len, &i) != CLI_OK)
+            return CLI_USAGE;
         *ret |= 1u << i;
         value = value[len] == ',' ? value + len + 1 : NULL;
     }
-    return true;
+    return CLI_OK;
 }
 
-static bool set_time(const cli_command_t *command, const cli_option_t *option,
-                     const char *value, long *ret) {
+static int set_time(const cli_command_t *command, const cli_option_t *option,
+                    const char *value, long *ret) {
     char least[TDG__VALUE_TEXT_MAX], most[TDG__VALUE_TEXT_MAX];
     int64_t ms;
 
-    if (!tdg__duration_parse(value, &ms)) {
-        cli_error("%s: --%s takes a time such as 500ms, 2s or 5m, not '%s'",
-                  command->name, option->name, value);
-        return false;
-    }
+    if (!tdg__duration_parse(value, &ms))
+        return cli_usage_error("%s: --%s takes a time such as 500ms, 2s or 5m, not '%s'",
+                               command->name, option->name, value);
     if (ms < option->min || ms > option->max) {
         tdg__duration_write(option->min, least);
         tdg__duration_write(option->max, most);
-        cli_error("%s: --%s takes a time from %s to %s, not '%s'", command->name,
-                  option->name, least, most, value);
-        return false;
+        return cli_usage_error("%s: --%s takes a time from %s to %s, not '%s'",
+                               command->name, option->name, least, most, value);
     }
     *ret = (long)ms;
-    return true;
+    return CLI_OK;
 }
 
-static bool add_text(const cli_command_t *command, const cli_option_t *option,
-                     const char *value, cli_texts_t *texts) {
-    if (texts->count == CLI_TEXTS_MAX) {
-        cli_error("%s: --%s can be given %d times, not more", command->name, option->name,
-                  CLI_TEXTS_MAX);
-        return false;
-    }
+static int add_text(const cli_command_t *command, const cli_option_t *option,
+                    const char *value, cli_texts_t *texts) {
+    if (texts->count == CLI_TEXTS_MAX)
+        return cli_usage_error("%s: --%s can be given %d times, not more", command->name,
+                               option->name, CLI_TEXTS_MAX);
     texts->items[texts->count++] = value;
     texts->items[texts->count] = NULL;
-    return true;
+    return CLI_OK;
 }
 
-static bool set_option(const cli_command_t *command, const cli_option_t *option,
-                       const char *value, void *fields) {
+static int set_option(const cli_command_t *command, const cli_option_t *option,
+                      const char *value, void *fields) {
     void *field = (char *)fields + option->offset;
 
     switch (option->kind) {
     case CLI_FLAG:
         *(bool *)field = true;
-        return true;
+        break;
     case CLI_NUMBER:
         return set_number(command, option, value, field);
     case CLI_CHOICE:
-        return set_choice(command, option, value, field);
+        return find_choice(command, option, value, strlen(value), field);
     case CLI_STRING:
         *(const char **)field = value;
-        return true;
+        break;
     case CLI_TEXTS:
         return add_text(command, option, value, field);
     case CLI_TIME:
@@ -184,7 +187,33 @@ static bool set_option(const cli_command_t *command, const cli_option_t *option,
     case CLI_PROGRAM:
         break; /* has no name, and so is not found as an option */
     }
-    return false;
+    return CLI_OK;
+}
+
+/* Reads the option at argv[*at], and moves on to its value where that is the next one. */
+static int read_option(const cli_command_t *command, int argc, char **argv, int *at,
+                       void *fields) {
+    const char *name = argv[*at] + 2, *value;
+    size_t len = strcspn(name, "=");
+    const cli_option_t *option;
+
+    if (argv[*at][1] != '-')
+        return cli_usage_error("%s: unknown option %s; options start with two dashes",
+                               command->name, argv[*at]);
+    option = find_option(command, name, len);
+    if (option == NULL)
+        return unknown_option(command, name, len);
+
+    value = name[len] == '=' ? name + len + 1 : NULL;
+    if (option->kind == CLI_FLAG && value != NULL)
+        return cli_usage_error("%s: --%s takes no value", command->name, option->name);
+    if (option->kind != CLI_FLAG && option->kind != CLI_PARTS && value == NULL) {
+        if (*at + 1 == argc)
+            return cli_usage_error("%s: --%s needs a value: %s", command->name,
+                                   option->name, option->value);
+        value = argv[++*at];
+    }
+    return set_option(command, option, value, fields);
 }
 
 /* Hands the arguments after "--" to the command that takes a program. Returns false where
@@ -192,7 +221,7 @@ static bool set_option(const cli_command_t *command, const cli_option_t *option,
 static bool take_program(const cli_command_t *command, char **rest, void *fields) {
     const cli_option_t *option = command->options;
 
-    for (; option != NULL && option->name != NULL; option++)
+    for (; option->name != NULL; option++)
         if (option->kind == CLI_PROGRAM) {
             *(char ***)(void *)((char *)fields + option->offset) = rest;
             return true;
@@ -205,68 +234,32 @@ bool cli_parse(const cli_command_t *command, int argc, char **argv, void *fields
     int operands = 0;
     bool only_operands = false;
 
-    *ret_exit = CLI_USAGE;
-    for (int i = 0; i < argc; i++) {
-        const cli_option_t *option;
-        const char *arg = argv[i], *value;
-        size_t len;
+    *ret_exit = CLI_OK;
+    for (int i = 0; i < argc && *ret_exit == CLI_OK; i++) {
+        const char *arg = argv[i];
 
         if (only_operands || arg[0] != '-' || arg[1] == '\0') {
-            if (operands == command->max_operands) {
-                cli_error("%s: cannot do anything with '%s'; `tidings %s --help` shows "
-                          "what it takes",
-                          command->name, arg, command->name);
-                return false;
-            }
-            argv[operands++] = argv[i];
-            continue;
-        }
-        if (strcmp(arg, "--") == 0) {
+            if (operands == command->max_operands)
+                *ret_exit = cli_usage_error(
+                    "%s: cannot do anything with '%s'; `tidings %s --help` shows "
+                    "what it takes",
+                    command->name, arg, command->name);
+            else
+                argv[operands++] = argv[i];
+        } else if (strcmp(arg, "--") == 0) {
             if (take_program(command, argv + i + 1, fields))
                 break;
             only_operands = true;
-            continue;
-        }
-        if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
+        } else if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
             cli_print_help(command);
-            *ret_exit = CLI_OK;
             return false;
+        } else {
+            *ret_exit = read_option(command, argc, argv, &i, fields);
         }
-        if (arg[1] != '-') {
-            cli_error("%s: unknown option %s; options start with two dashes",
-                      command->name, arg);
-            return false;
-        }
-
-        arg += 2;
-        len = strcspn(arg, "=");
-        option = find_option(command, arg, len);
-        if (option == NULL) {
-            unknown_option(command, arg, len);
-            return false;
-        }
-
-        value = arg[len] == '=' ? arg + len + 1 : NULL;
-        if (option->kind == CLI_FLAG && value != NULL) {
-            cli_error("%s: --%s takes no value", command->name, option->name);
-            return false;
-        }
-        if (option->kind != CLI_FLAG && option->kind != CLI_PARTS && value == NULL) {
-            if (i + 1 == argc) {
-                cli_error("%s: --%s needs a value: %s", command->name, option->name,
-                          option->value);
-                return false;
-            }
-            value = argv[++i];
-        }
-        if (!set_option(command, option, value, fields))
-            return false;
     }
-
-    if (ret_operands != NULL)
+    if (ret_operands != NULL && *ret_exit == CLI_OK)
         *ret_operands = operands;
-    *ret_exit = CLI_OK;
-    return true;
+    return *ret_exit == CLI_OK;
 }
 
 /* One entry of a list of options: its spelling, then its text, aligned. */
@@ -292,11 +285,11 @@ void cli_print_help(const cli_command_t *command) {
     int width = (int)strlen("  --help  ");
 
     printf("usage: tidings %s%s%s%s\n\n%s\n\n", command->name,
-           command->options != NULL ? " [OPTION]..." : "",
+           command->options->name != NULL ? " [OPTION]..." : "",
            command->operands != NULL ? " " : "",
            command->operands != NULL ? command->operands : "", command->description);
 
-    for (option = command->options; option != NULL && option->name != NULL; option++) {
+    for (option = command->options; option->name != NULL; option++) {
         size_t len = strlen("  --  ") + strlen(option->name) +
                      (option->value == NULL       ? 0
                       : option->kind == CLI_PARTS ? strlen("[=]") + strlen(option->value)
@@ -307,7 +300,7 @@ void cli_print_help(const cli_command_t *command) {
     }
 
     printf("Options:\n");
-    for (option = command->options; option != NULL && option->name != NULL; option++)
+    for (option = command->options; option->name != NULL; option++)
         print_entry(option->name, option->value, option->kind == CLI_PARTS, option->help,
                     width);
     print_entry("help", NULL, false, "show this text", width);

@@ -11,6 +11,14 @@
 
 #include "base/text.h"
 
+#define CLI_BOLD "\033[1m"
+#define CLI_DIM "\033[2m"
+#define CLI_RED "\033[31m"
+#define CLI_GREEN "\033[32m"
+#define CLI_YELLOW "\033[33m"
+#define CLI_CYAN "\033[36m"
+#define CLI_OFF "\033[0m"
+
 /* For an option --color WHEN: the position in the list is its value. */
 enum { CLI_COLOR_AUTO, CLI_COLOR_ALWAYS, CLI_COLOR_NEVER };
 extern const char *const cli_colors[];

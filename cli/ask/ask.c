@@ -14,17 +14,16 @@ static int check(const cli_asking_t *asking, const void *options, char **argv,
     const char *name = ((const cli_target_t *)options)->command->name;
 
     if (asking->needs != NULL && count == 0)
-        cli_error("%s: it needs %s", name, asking->needs);
-    else if (asking->needs == NULL && count > 0)
-        cli_error("%s: cannot do anything with '%s'", name, argv[0]);
-    else
-        return asking->check != NULL ? asking->check(options, count) : CLI_OK;
-    return CLI_USAGE;
+        return cli_usage_error("%s: it needs %s", name, asking->needs);
+    if (asking->needs == NULL && count > 0)
+        return cli_usage_error("%s: cannot do anything with '%s'", name, argv[0]);
+    return asking->check != NULL ? asking->check(options, count) : CLI_OK;
 }
 
 int cli_ask(const cli_command_t *command, const cli_asking_t *asking, int argc,
             char **argv, void *options) {
     cli_target_t *target = options;
+    tdg_client_opts_t opts;
     tdg_client_t *client;
     int operands, code;
 
@@ -38,11 +37,12 @@ int cli_ask(const cli_command_t *command, const cli_asking_t *asking, int argc,
     if (code != CLI_OK)
         goto done;
 
-    target->on_progress = isatty(STDERR_FILENO) ? cli_progress_report : NULL;
+    cli_target_opts(target, &opts);
+    opts.on_progress = isatty(STDERR_FILENO) ? cli_progress_report : NULL;
     code = cli_interrupt_begin(target);
     if (code != CLI_OK)
         goto done;
-    code = cli_target_connect(target, NULL, &client);
+    code = cli_target_connect(target, &opts, &client);
     if (code == CLI_OK)
         code = asking->ask(options, client, argv, operands);
     cli_target_close(target);
@@ -90,6 +90,17 @@ const char *cli_string(const json_t *object, const char *name) {
     const char *text = json_string_value(json_object_get(object, name));
 
     return text != NULL ? text : "";
+}
+
+bool cli_lists(const json_t *array, const char *text) {
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(array, i, one) {
+        if (json_is_string(one) && strcmp(json_string_value(one), text) == 0)
+            return true;
+    }
+    return false;
 }
 
 /* JSON_ENSURE_ASCII leaves one control character as it is: DEL, inside a string. */

@@ -41,6 +41,9 @@ const json_t *cli_find_named(const cli_target_t *target, const json_t *list,
 /* The text of a member; "" where it is none. Borrowed. */
 const char *cli_string(const json_t *object, const char *name);
 
+/* Whether a text is one of an array. */
+bool cli_lists(const json_t *array, const char *text);
+
 /* A value in one line, on standard output. A terminal gets ASCII only. */
 void cli_print_json(const json_t *value);
 

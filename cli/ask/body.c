@@ -2,7 +2,6 @@
 #include "ask/body.h"
 
 #include <stdint.h>
-#include <string.h>
 
 #include <tidings/error.h>
 

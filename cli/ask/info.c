@@ -19,7 +19,7 @@ static const cli_option_t options[] = {
     CLI_FLAG_OPTION(struct options, json, "json",
                     "print all of it as one JSON object in one line"),
     CLI_TARGET_OPTIONS(struct options, target),
-    CLI_TARGET_TIMEOUT(struct options, target),
+    CLI_TIMEOUT_OPTION(struct options, target.timeout_ms),
     CLI_END,
 };
 
@@ -155,10 +155,8 @@ static int print_json(const tdg_server_facts_t *facts, int cursors) {
                   "instructions", facts->instructions, "subscribe", (int)facts->subscribe,
                   "cursors", cursors < 0 ? json_null() : json_boolean(cursors));
 
-    if (all == NULL) {
-        cli_error("info: out of memory");
-        return CLI_FAILED;
-    }
+    if (all == NULL)
+        return cli_error("info: out of memory");
     cli_print_json(all);
     json_decref(all);
     return CLI_OK;
@@ -190,10 +188,8 @@ static int ask(void *options_, tdg_client_t *client, char **argv, int count) {
 
     (void)argv;
     (void)count;
-    if (rv < 0) {
-        cli_error("info: %s", tdg_strerror(rv));
-        return CLI_FAILED;
-    }
+    if (rv < 0)
+        return cli_error("info: %s", tdg_strerror(rv));
     cursors = find_cursors(client, &facts);
     if (opts->json)
         code = print_json(&facts, cursors);

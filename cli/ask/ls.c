@@ -41,7 +41,7 @@ static const cli_option_t options[] = {
                     "print the lists as the server sent them, as one line of\n"
                     "JSON: resources, resourceTemplates, tools, prompts"),
     CLI_TARGET_OPTIONS(struct options, target),
-    CLI_TARGET_TIMEOUT(struct options, target),
+    CLI_TIMEOUT_OPTION(struct options, target.timeout_ms),
     CLI_END,
 };
 
@@ -81,17 +81,6 @@ static bool put_argument(char text[MAX_ARGUMENTS], const char *name, bool requir
     return true;
 }
 
-static bool is_required(const json_t *schema, const char *name) {
-    const json_t *required = json_object_get(schema, "required"), *one;
-    size_t i;
-
-    json_array_foreach(required, i, one) {
-        if (json_is_string(one) && strcmp(json_string_value(one), name) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* Of a tool, and of a prompt. The next call overwrites the text. */
 static const char *tool_arguments(const json_t *item, const char *member) {
     static char text[MAX_ARGUMENTS];
@@ -101,7 +90,8 @@ static const char *tool_arguments(const json_t *item, const char *member) {
 
     text[0] = '\0';
     json_object_foreach(properties, name, property) {
-        if (!put_argument(text, name, is_required(schema, name)))
+        if (!put_argument(text, name,
+                          cli_lists(json_object_get(schema, "required"), name)))
             break;
     }
     return text;
@@ -288,10 +278,8 @@ static int ask(void *options_, tdg_client_t *client, char **argv, int count) {
         if (any && !wanted[i])
             continue;
         code = cli_ask_list(&opts->target, client, (tdg_list_kind_t)i, &items);
-        if (code == CLI_OK && json_object_set_new(all, lists[i].json, items) < 0) {
-            cli_error("ls: out of memory");
-            code = CLI_FAILED;
-        }
+        if (code == CLI_OK && json_object_set_new(all, lists[i].json, items) < 0)
+            code = cli_error("ls: out of memory");
     }
     if (code == CLI_OK && opts->json)
         cli_print_json(all);
@@ -307,8 +295,7 @@ static int check(const void *options_, int count) {
     (void)count;
     if (!opts->json || !opts->names)
         return CLI_OK;
-    cli_error("ls: --json and --names do not go together");
-    return CLI_USAGE;
+    return cli_usage_error("ls: --json and --names do not go together");
 }
 
 static int run(const cli_command_t *self, int argc, char **argv) {

@@ -4,10 +4,10 @@
  * asked for first, so that arguments get the types that it requires, and a missing one is
  * reported before anything happens. */
 #include <stdio.h>
+#include <string.h>
 
 #include "args.h"
 #include "ask/ask.h"
-#include "ask/content.h"
 #include "ask/progress.h"
 #include "safe_text.h"
 
@@ -31,10 +31,16 @@ struct options {
     bool json;
 };
 
-#define JSON_OPTION                                                                      \
-    CLI_FLAG_OPTION(struct options, json, "json",                                        \
-                    "print the result as the server sent it, as one line of\n"           \
-                    "JSON")
+static const cli_option_t options[] = {
+    CLI_STRING_OPTION(struct options, arguments, "arguments", "JSON",
+                      "arguments as a JSON object; NAME=VALUE adds to them"),
+    CLI_FLAG_OPTION(struct options, json, "json",
+                    "print the result as the server sent it, as one line of\n"
+                    "JSON"),
+    CLI_TARGET_OPTIONS(struct options, target),
+    CLI_TIMEOUT_OPTION(struct options, target.timeout_ms),
+    CLI_END,
+};
 
 /* ---- Arguments ---------------------------------------------------------- */
 
@@ -99,15 +105,14 @@ static int request(struct options *opts, tdg_client_t *client, const char *name,
         opts->kind->print(result);
     if (json_is_true(json_object_get(result, "isError"))) {
         fflush(stdout); /* the output of the tool comes first */
-        cli_error("call: %s reports an error", name);
-        code = CLI_FAILED;
+        code = cli_error("call: %s reports an error", name);
     }
     json_decref(result);
     return code;
 }
 
-static int ask(void *options, tdg_client_t *client, char **argv, int count) {
-    struct options *opts = options;
+static int ask(void *options_, tdg_client_t *client, char **argv, int count) {
+    struct options *opts = options_;
     json_t *items, *arguments;
     const json_t *item;
     int code = cli_ask_list(&opts->target, client, opts->kind->list, &items);
@@ -119,6 +124,77 @@ static int ask(void *options, tdg_client_t *client, char **argv, int count) {
                         : make_arguments(opts, item, argv, count, &arguments);
     json_decref(items);
     return code == CLI_OK ? request(opts, client, argv[0], arguments) : code;
+}
+
+/* ---- What tools answer and prompts hold ---------------------------------- */
+
+static void print_text(const json_t *text) {
+    const char *data = json_string_value(text);
+    size_t len = json_string_length(text);
+
+    cli_put_content(stdout, data, len);
+    if (len == 0 || data[len - 1] != '\n')
+        putchar('\n');
+}
+
+/* How many bytes a base64 text stands for. */
+static size_t decoded_size(const json_t *data) {
+    const char *text = json_string_value(data);
+    size_t len = json_string_length(data), size = len / 4 * 3;
+
+    while (len > 0 && text[len - 1] == '=' && size > 0) {
+        len--;
+        size--;
+    }
+    return size;
+}
+
+static void put_word(const char *word) {
+    if (word[0] == '\0')
+        return;
+    putchar(' ');
+    cli_put_line(stdout, word);
+}
+
+static void print_data(const char *what, const json_t *holder, const char *member) {
+    printf("[%s", what);
+    put_word(cli_string(holder, "uri"));
+    put_word(cli_string(holder, "mimeType"));
+    printf(" %zu bytes; --json has them]\n",
+           decoded_size(json_object_get(holder, member)));
+}
+
+static void print_link(const json_t *block) {
+    fputs("[resource", stdout);
+    put_word(cli_string(block, "uri"));
+    put_word(cli_string(block, "name"));
+    fputs("]\n", stdout);
+}
+
+/* Prints one content block, ended by a line break: a text as it is (safe_text.h), of
+ * anything else one line that says what it is. */
+static void print_block(const json_t *block) {
+    const char *type = cli_string(block, "type");
+    const json_t *text = json_object_get(block, "text");
+    const json_t *resource = json_object_get(block, "resource");
+
+    if (strcmp(type, "text") == 0 && json_is_string(text)) {
+        print_text(text);
+    } else if (strcmp(type, "image") == 0 || strcmp(type, "audio") == 0) {
+        print_data(type, block, "data");
+    } else if (strcmp(type, "resource_link") == 0) {
+        print_link(block);
+    } else if (strcmp(type, "resource") == 0 &&
+               json_is_string(json_object_get(resource, "text"))) {
+        print_link(resource);
+        print_text(json_object_get(resource, "text"));
+    } else if (strcmp(type, "resource") == 0) {
+        print_data("resource", resource, "blob");
+    } else {
+        fputs("[", stdout);
+        cli_put_line(stdout, type[0] != '\0' ? type : "something without a type");
+        fputs("; --json has it]\n", stdout);
+    }
 }
 
 /* ---- Tools -------------------------------------------------------------- */
@@ -137,7 +213,7 @@ static void print_tool_result(const json_t *result) {
     size_t i;
 
     json_array_foreach(content, i, block) {
-        cli_print_block(block);
+        print_block(block);
     }
     if (structure != NULL && json_array_size(content) == 0)
         cli_print_json(structure);
@@ -158,15 +234,6 @@ static int run_call(const cli_command_t *self, int argc, char **argv) {
     return cli_ask(self, &asking, argc, argv, &opts);
 }
 
-static const cli_option_t call_options[] = {
-    CLI_STRING_OPTION(struct options, arguments, "arguments", "JSON",
-                      "arguments as a JSON object; NAME=VALUE adds to them"),
-    JSON_OPTION,
-    CLI_TARGET_OPTIONS(struct options, target),
-    CLI_TARGET_TIMEOUT(struct options, target),
-    CLI_END,
-};
-
 const cli_command_t cli_call = {
     .name = "call",
     .summary = "call a tool of a server",
@@ -178,7 +245,7 @@ const cli_command_t cli_call = {
         "objects, otherwise a text. NAME:=JSON is JSON whatever the schema has. If the\n"
         "tool reports an error, the exit code is 1."
         "\n\n" CLI_TARGET_HELP ".\n\n" CLI_TARGET_EXITS,
-    .options = call_options,
+    .options = options,
     .run = run_call,
 };
 
@@ -197,7 +264,7 @@ static void print_messages(const json_t *result) {
         fputs(i > 0 ? "\n==> " : "==> ", stdout);
         cli_put_line(stdout, cli_string(message, "role"));
         fputs(" <==\n", stdout);
-        cli_print_block(json_object_get(message, "content"));
+        print_block(json_object_get(message, "content"));
     }
 }
 
@@ -217,13 +284,6 @@ static int run_prompt(const cli_command_t *self, int argc, char **argv) {
     return cli_ask(self, &asking, argc, argv, &opts);
 }
 
-static const cli_option_t prompt_options[] = {
-    JSON_OPTION,
-    CLI_TARGET_OPTIONS(struct options, target),
-    CLI_TARGET_TIMEOUT(struct options, target),
-    CLI_END,
-};
-
 const cli_command_t cli_prompt = {
     .name = "prompt",
     .summary = "print a prompt of a server",
@@ -233,6 +293,6 @@ const cli_command_t cli_prompt = {
         "Prints the messages of a prompt, each below a line ==> ROLE <==. All arguments\n"
         "of prompts are texts."
         "\n\n" CLI_TARGET_HELP ".\n\n" CLI_TARGET_EXITS,
-    .options = prompt_options,
+    .options = options + 1, /* without --arguments */
     .run = run_prompt,
 };

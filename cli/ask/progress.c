@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -75,22 +74,12 @@ static void *run(void *arg) {
     return NULL;
 }
 
-/* Takes the line away before the signal ends us as it would have anyway. */
+/* Takes the line away before the signal ends us as it would have anyway. Where a program
+ * has to be ended first, the signals are blocked, and cli_interrupt_end() comes after us. */
 static void on_signal(int number) {
     if (is_shown && write(STDERR_FILENO, clear, sizeof(clear) - 1) < 0)
         is_shown = 0; /* nobody to take it away for */
     raise(number);
-}
-
-/* Where a program has to be ended first, the signals are blocked, and cli_interrupt_end()
- * comes after us. */
-static void handle_signals(void (*handler)(int number), int flags) {
-    const struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
-    int numbers[CLI_ENDING_SIGNALS];
-    size_t count = cli_ending_signals(numbers);
-
-    for (size_t i = 0; i < count; i++)
-        sigaction(numbers[i], &action, NULL);
 }
 
 void cli_progress_begin(const cli_target_t *target, const char *what) {
@@ -98,7 +87,7 @@ void cli_progress_begin(const cli_target_t *target, const char *what) {
         return;
     state.what = what;
     state.progress = -1;
-    handle_signals(on_signal, SA_RESETHAND);
+    cli_handle_ending_signals(on_signal, SA_RESETHAND);
     state.started = pthread_create(&state.thread, NULL, run, NULL) == 0;
 }
 
@@ -110,7 +99,7 @@ void cli_progress_end(void) {
     pthread_cond_signal(&state.wake);
     pthread_mutex_unlock(&state.lock);
     pthread_join(state.thread, NULL);
-    handle_signals(SIG_DFL, 0);
+    cli_handle_ending_signals(SIG_DFL, 0);
     state.started = false;
 }
 

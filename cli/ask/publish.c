@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,8 +34,6 @@ struct publish {
     char *url;
 };
 
-static const char default_key_env[] = "TIDINGS_PUBLISH_KEY";
-
 static const cli_option_t options[] = {
     CLI_STRING_OPTION(struct publish, metadata, "metadata", "JSON",
                       "metadata of the change: a JSON object"),
@@ -48,24 +45,11 @@ static const cli_option_t options[] = {
     CLI_STRING_OPTION(struct publish, key_env, "key-env", "NAME",
                       "environment variable with the publish key\n"
                       "[TIDINGS_PUBLISH_KEY]"),
-    CLI_TIME_OPTION(struct publish, timeout_ms, "timeout", "TIME", 1, CLI_MAX_TIME_MS,
-                    "time limit for the whole command, such as 5s [1m]"),
+    CLI_TIMEOUT_OPTION(struct publish, timeout_ms),
     CLI_FLAG_OPTION(struct publish, json, "json",
                     "print the answer as JSON, in one line"),
     CLI_END,
 };
-
-static int failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static int failed(const char *format, ...) {
-    char text[1024];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    cli_error("publish: %s", text);
-    return CLI_FAILED;
-}
 
 /* What to do about it, below the message. Returns the exit code. */
 static int advise(int exit_code, const char *help) {
@@ -85,7 +69,7 @@ static int late_content(const struct publish *publish, const char *name) {
     char time[TDG__VALUE_TEXT_MAX];
 
     tdg__duration_write(publish->timeout_ms, time);
-    failed("%s has not ended within %s", name, time);
+    cli_error("publish: %s has not ended within %s", name, time);
     return advise(CLI_TIMEOUT, "--timeout TIME allows it more.");
 }
 
@@ -101,7 +85,7 @@ static int read_all(const struct publish *publish, int fd, const char *name, cha
             return late_content(publish, name);
         count = read(fd, data + len, size - len);
         if (count < 0 && errno != EINTR && errno != EAGAIN)
-            return failed("cannot read %s: %s", name, strerror(errno));
+            return cli_error("publish: cannot read %s: %s", name, strerror(errno));
         len += count > 0 ? (size_t)count : 0;
     } while (count != 0 && len < size);
     *ret_len = len;
@@ -117,11 +101,11 @@ static int read_content(const struct publish *publish, char **ret, size_t *ret_l
     int code;
 
     if (data == NULL)
-        code = failed("cannot read %s: %s", name, strerror(errno));
+        code = cli_error("publish: cannot read %s: %s", name, strerror(errno));
     else
         code = read_all(publish, fd, name, data, MAX_CONTENT + 1, ret_len);
     if (code == CLI_OK && *ret_len > MAX_CONTENT)
-        code = failed("%s has more than 4 MiB", name);
+        code = cli_error("publish: %s has more than 4 MiB", name);
     if (fd >= 0 && !is_input)
         close(fd);
     if (code != CLI_OK)
@@ -151,7 +135,7 @@ static int add_content(const struct publish *publish, json_t *body) {
         return code;
     int rv = json_object_set_new(body, "content", content_value(data, len));
     free(data);
-    return rv == 0 ? CLI_OK : failed("out of memory");
+    return rv == 0 ? CLI_OK : cli_error("publish: out of memory");
 }
 
 static int add_metadata(const struct publish *publish, json_t *body) {
@@ -162,7 +146,7 @@ static int add_metadata(const struct publish *publish, json_t *body) {
     if (json_is_object(metadata))
         return json_object_set_new(body, "metadata", metadata) == 0
                    ? CLI_OK
-                   : failed("out of memory");
+                   : cli_error("publish: out of memory");
     if (metadata == NULL)
         cli_error("publish: --metadata is not JSON: %s (column %d)", error.text,
                   error.column);
@@ -176,7 +160,7 @@ static int add_metadata(const struct publish *publish, json_t *body) {
 /* Stores the body, for free(). */
 static int make_body(const struct publish *publish, char **ret) {
     json_t *body = json_pack("{s:s}", "uri", publish->uri);
-    int code = body != NULL ? CLI_OK : failed("the URI is not UTF-8");
+    int code = body != NULL ? CLI_OK : cli_error("publish: the URI is not UTF-8");
 
     if (code == CLI_OK && publish->metadata != NULL)
         code = add_metadata(publish, body);
@@ -184,14 +168,14 @@ static int make_body(const struct publish *publish, char **ret) {
         code = add_content(publish, body);
     if (code == CLI_OK && publish->mime_type != NULL &&
         json_object_set_new(body, "mimeType", json_string(publish->mime_type)) < 0)
-        code = failed("--mime-type is not UTF-8");
+        code = cli_error("publish: --mime-type is not UTF-8");
     if (code == CLI_OK && publish->deleted &&
         json_object_set_new(body, "deleted", json_true()) < 0)
-        code = failed("out of memory");
+        code = cli_error("publish: out of memory");
     if (code == CLI_OK) {
         *ret = json_dumps(body, JSON_COMPACT);
         if (*ret == NULL)
-            code = failed("out of memory");
+            code = cli_error("publish: out of memory");
     }
     json_decref(body);
     return code;
@@ -202,28 +186,24 @@ static int make_body(const struct publish *publish, char **ret) {
 /* The address of a server, or of its /mcp, stands for its /publish. */
 static char *make_url(const char *given) {
     const char *path = strchr(strstr(given, "://") + 3, '/');
-    size_t len = strlen(given);
-    char *url = malloc(len + sizeof("/publish"));
+    bool is_server = path == NULL || strcmp(path, "/") == 0 || strcmp(path, "/mcp") == 0;
+    size_t len = is_server && path != NULL ? (size_t)(path - given) : strlen(given);
+    char *url;
 
-    if (url == NULL)
+    if (asprintf(&url, "%.*s%s", (int)len, given, is_server ? "/publish" : "") < 0)
         return NULL;
-    if (path != NULL && (strcmp(path, "/") == 0 || strcmp(path, "/mcp") == 0))
-        len = (size_t)(path - given);
-    else if (path != NULL)
-        return strcpy(url, given);
-    memcpy(url, given, len);
-    strcpy(url + len, "/publish");
     return url;
 }
 
 static const char *find_key(const struct publish *publish) {
-    const char *name = publish->key_env != NULL ? publish->key_env : default_key_env;
-    const char *key = getenv(name);
+    const char *key = getenv(publish->key_env);
 
     if (key == NULL || key[0] == '\0')
-        failed("no publish key; set the environment variable %s", name);
+        cli_error("publish: no publish key; set the environment variable %s",
+                  publish->key_env);
     else if (strpbrk(key, "\r\n") != NULL)
-        failed("the publish key in %s has a line break in it", name);
+        cli_error("publish: the publish key in %s has a line break in it",
+                  publish->key_env);
     else
         return key;
     return NULL;
@@ -239,25 +219,24 @@ struct exchange {
 
 static int report_failure(const struct publish *publish, const tdg__web_end_t *end) {
     if (end->code == TDG_EAWAY && !end->sent) {
-        failed("cannot connect to %s: %s", publish->url, end->error);
+        cli_error("publish: cannot connect to %s: %s", publish->url, end->error);
         return advise(CLI_UNREACHABLE, "Is the server running, and is this its address? "
                                        "`tidings serve` prints its own.");
     }
     switch (end->code) {
     case TDG_EINVAL:
-        cli_error("publish: '%s' is not the address of a server, such as "
-                  "http://127.0.0.1:8808",
-                  publish->url);
-        return CLI_USAGE;
+        return cli_usage_error("publish: '%s' is not the address of a server, such as "
+                               "http://127.0.0.1:8808",
+                               publish->url);
     case TDG_ETIMEDOUT:
-        failed("no answer from %s in time: %s", publish->url, end->error);
+        cli_error("publish: no answer from %s in time: %s", publish->url, end->error);
         return advise(CLI_TIMEOUT, "Something is there but does not answer in time. Is "
                                    "it a tidings server?");
     case TDG_ENOMEM:
     case TDG_ETOOLARGE:
-        return failed("%s: %s", publish->url, end->error);
+        return cli_error("publish: %s: %s", publish->url, end->error);
     default:
-        failed("%s: %s", publish->url, end->error);
+        cli_error("publish: %s: %s", publish->url, end->error);
         return CLI_UNREACHABLE;
     }
 }
@@ -280,7 +259,7 @@ static void on_done(void *user, const tdg__web_end_t *end) {
     if (end->code != 0)
         exchange->exit_code = report_failure(exchange->publish, end);
     else if (exchange->answer.error < 0)
-        exchange->exit_code = failed("out of memory");
+        exchange->exit_code = cli_error("publish: out of memory");
 }
 
 static void on_closed(void *user) {
@@ -328,24 +307,24 @@ static int run_exchange(uv_loop_t *loop, const char *bearer, const char *body,
 
 static int report_refusal(const struct publish *publish, int status,
                           const json_t *answer) {
-    const char *key_env = publish->key_env != NULL ? publish->key_env : default_key_env;
     const char *message =
         json_string_value(json_object_get(json_object_get(answer, "error"), "message"));
 
     if (status == 401) {
-        failed("%s does not take the key in %s", publish->url, key_env);
+        cli_error("publish: %s does not take the key in %s", publish->url,
+                  publish->key_env);
         return advise(CLI_DENIED, "The key has to be the one that the server has under "
                                   "`publish` in its config.");
     }
     if (status == 404) {
-        failed("publishing is not enabled at %s", publish->url);
+        cli_error("publish: publishing is not enabled at %s", publish->url);
         return advise(CLI_NOT_FOUND, "Give that server a publish key (`publish` in its "
                                      "config), or check the address.");
     }
     if (message != NULL)
-        failed("refused: %s (status %d)", message, status);
+        cli_error("publish: refused: %s (status %d)", message, status);
     else
-        failed("%s answered with status %d", publish->url, status);
+        cli_error("publish: %s answered with status %d", publish->url, status);
     return status == 403 ? CLI_DENIED : status == 409 ? CLI_NOT_FOUND : CLI_FAILED;
 }
 
@@ -354,7 +333,7 @@ static int print_success(const struct publish *publish, const json_t *answer) {
     json_int_t count = json_integer_value(json_object_get(change, "subscriptions"));
 
     if (!json_is_integer(json_object_get(change, "number")))
-        return failed("%s does not accept publications", publish->url);
+        return cli_error("publish: %s does not accept publications", publish->url);
     if (publish->json) {
         json_dumpf(answer, stdout, JSON_COMPACT);
         putchar('\n');
@@ -391,7 +370,7 @@ static int send_it(const struct publish *publish, const char *key, const char *b
     }
     tdg__text_done(&bearer);
     if (rv < 0)
-        exchange.exit_code = failed("%s", tdg_strerror(rv));
+        exchange.exit_code = cli_error("publish: %s", tdg_strerror(rv));
     if (exchange.exit_code == CLI_OK) {
         value = exchange.answer.len > 0
                     ? json_loadb(exchange.answer.data, exchange.answer.len, 0, NULL)
@@ -413,26 +392,28 @@ static bool has_credentials(const char *url) {
 
 static int check_options(const struct publish *publish, const char *url) {
     if (url == NULL || publish->uri == NULL)
-        cli_error("publish: it needs the address of a server (or TIDINGS_URL in the "
-                  "environment) and a URI; `tidings publish --help` shows more");
-    else if (!cli_is_url(url) && url == cli_default_url())
-        cli_error("publish: TIDINGS_URL is not an address such as http://127.0.0.1:8808");
-    else if (!cli_is_url(url)) /* not shown: there may be a password in it */
-        cli_error("publish: URL is not the address of a server, such as "
-                  "http://127.0.0.1:8808; it begins with http:// or https://");
-    else if (has_credentials(url))
-        cli_error("publish: the URL must not hold a user name or password");
-    else if (publish->deleted && publish->content != NULL)
-        cli_error("publish: --deleted and --content do not go together");
-    else if (publish->mime_type != NULL && publish->content == NULL)
-        cli_error("publish: --mime-type requires --content");
-    else
-        return CLI_OK;
-    return CLI_USAGE;
+        return cli_usage_error(
+            "publish: it needs the address of a server (or TIDINGS_URL in the "
+            "environment) and a URI; `tidings publish --help` shows more");
+    if (!cli_is_url(url) && url == cli_default_url())
+        return cli_usage_error(
+            "publish: TIDINGS_URL is not an address such as http://127.0.0.1:8808");
+    if (!cli_is_url(url)) /* not shown: there may be a password in it */
+        return cli_usage_error(
+            "publish: URL is not the address of a server, such as "
+            "http://127.0.0.1:8808; it begins with http:// or https://");
+    if (has_credentials(url))
+        return cli_usage_error("publish: the URL must not hold a user name or password");
+    if (publish->deleted && publish->content != NULL)
+        return cli_usage_error("publish: --deleted and --content do not go together");
+    if (publish->mime_type != NULL && publish->content == NULL)
+        return cli_usage_error("publish: --mime-type requires --content");
+    return CLI_OK;
 }
 
 static int run(const cli_command_t *self, int argc, char **argv) {
-    struct publish publish = {.timeout_ms = CLI_TARGET_TOTAL_MS,
+    struct publish publish = {.key_env = "TIDINGS_PUBLISH_KEY",
+                              .timeout_ms = CLI_TARGET_TOTAL_MS,
                               .began_ms = cli_now_ms()};
     const char *url = cli_default_url();
     char *body = NULL;
@@ -450,7 +431,8 @@ static int run(const cli_command_t *self, int argc, char **argv) {
         return code;
 
     publish.url = make_url(url);
-    code = publish.url != NULL ? make_body(&publish, &body) : failed("out of memory");
+    code = publish.url != NULL ? make_body(&publish, &body)
+                               : cli_error("publish: out of memory");
     if (code == CLI_OK) {
         const char *key = find_key(&publish);
 

@@ -28,7 +28,7 @@ static const cli_option_t options[] = {
                     "print the results as the server sent them, as JSON, one\n"
                     "per line"),
     CLI_TARGET_OPTIONS(struct options, target),
-    CLI_TARGET_TIMEOUT(struct options, target),
+    CLI_TIMEOUT_OPTION(struct options, target.timeout_ms),
     CLI_END,
 };
 
@@ -44,8 +44,7 @@ static int write_file(const char *name, const char *data, size_t len) {
     }
     if (!lost)
         return CLI_OK;
-    cli_error("read: cannot write %s: %s", name, strerror(errno));
-    return CLI_FAILED;
+    return cli_error("read: cannot write %s: %s", name, strerror(errno));
 }
 
 static bool ends_in_newline(const json_t *content) {
@@ -64,10 +63,8 @@ static int write_content(const struct options *opts, const json_t *content,
     size_t len;
     char *own;
 
-    if (body_part(content, &data, &len, &own) < 0) {
-        cli_error("read: %s: it has neither text nor a blob in base64", uri);
-        return CLI_FAILED;
-    }
+    if (body_part(content, &data, &len, &own) < 0)
+        return cli_error("read: %s: it has neither text nor a blob in base64", uri);
     if (opts->output != NULL && !raw) {
         code = write_file(opts->output, data, len);
     } else if (raw) {
@@ -77,10 +74,10 @@ static int write_content(const struct options *opts, const json_t *content,
         if (isatty(STDOUT_FILENO) && !several && !ends_in_newline(content))
             putchar('\n'); /* else the shell writes into the same line */
     } else {
-        cli_error("read: %s: %zu bytes of %s are nothing for a terminal; --output FILE "
-                  "keeps them",
-                  uri, len, type[0] != '\0' ? type : "binary data");
-        code = CLI_FAILED;
+        code = cli_error(
+            "read: %s: %zu bytes of %s are nothing for a terminal; --output FILE "
+            "keeps them",
+            uri, len, type[0] != '\0' ? type : "binary data");
     }
     tdg__free(own);
     return code;
@@ -111,11 +108,10 @@ static int print_contents(const struct options *opts, const char *uri,
     size_t i;
 
     several = several || json_array_size(contents) > 1;
-    if (opts->output != NULL && json_array_size(contents) > 1) {
-        cli_error("read: %s has %zu contents, and --output takes one; --json shows all",
-                  uri, json_array_size(contents));
-        return CLI_FAILED;
-    }
+    if (opts->output != NULL && json_array_size(contents) > 1)
+        return cli_error(
+            "read: %s has %zu contents, and --output takes one; --json shows all", uri,
+            json_array_size(contents));
     json_array_foreach(contents, i, content) {
         int one;
 
@@ -168,12 +164,10 @@ static int check(const void *options_, int count) {
     const struct options *opts = options_;
 
     if (opts->output != NULL && count > 1)
-        cli_error("read: --output takes one resource, not %d", count);
-    else if (opts->output != NULL && opts->json)
-        cli_error("read: --output and --json do not go together");
-    else
-        return CLI_OK;
-    return CLI_USAGE;
+        return cli_usage_error("read: --output takes one resource, not %d", count);
+    if (opts->output != NULL && opts->json)
+        return cli_usage_error("read: --output and --json do not go together");
+    return CLI_OK;
 }
 
 static int run(const cli_command_t *self, int argc, char **argv) {

@@ -27,11 +27,11 @@ void cli_target_done(cli_target_t *target) {
 
 /* ---- What the command line says ----------------------------------------- */
 
-static void put_name(cli_target_t *target, const char *text, size_t len) {
+static void put_name(cli_target_t *target, const char *text) {
     tdg__text_t name;
 
     tdg__text_init(&name, sizeof(target->name) - 1);
-    cli_put_plain(&name, text, len, false);
+    cli_put_plain(&name, text, strlen(text), false);
     snprintf(target->name, sizeof(target->name), "%s", name.len > 0 ? name.data : "");
     tdg__text_done(&name);
 }
@@ -40,34 +40,28 @@ static void put_name(cli_target_t *target, const char *text, size_t len) {
  * which people put keys. */
 static void name_url(cli_target_t *target) {
     const char *host = strstr(target->url, "://") + 3;
-    size_t authority = strcspn(host, "/?#"), len = strcspn(host, "?#");
+    const char *at = memrchr(host, '@', strcspn(host, "/?#"));
+    const char *shown_from = at != NULL ? at + 1 : host;
     char shown[CLI_TARGET_NAME_MAX];
 
-    for (size_t i = authority; i > 0; i--)
-        if (host[i - 1] == '@') {
-            host += i;
-            len -= i;
-            break;
-        }
-    snprintf(shown, sizeof(shown), "%.*s%.*s",
-             (int)(strstr(target->url, "://") + 3 - target->url), target->url, (int)len,
-             host);
-    put_name(target, shown, strlen(shown));
+    snprintf(shown, sizeof(shown), "%.*s%.*s", (int)(host - target->url), target->url,
+             (int)strcspn(shown_from, "?#"), shown_from);
+    put_name(target, shown);
 }
 
 static int no_address(const cli_target_t *target, const char *given) {
     const char *name = target->command->name;
 
     if (strchr(given, '@') != NULL) /* there may be a password in it */
-        cli_error("%s: TARGET is not an address such as http://127.0.0.1:8808", name);
-    else if (strncmp(given, "localhost", 9) == 0 || (given[0] >= '0' && given[0] <= '9'))
-        cli_error("%s: '%s' is not an address; did you mean http://%s?", name, given,
-                  given);
-    else
-        cli_error("%s: '%s' is not an address such as http://127.0.0.1:8808; a program "
-                  "to start must be last, after --",
-                  name, given);
-    return CLI_USAGE;
+        return cli_usage_error(
+            "%s: TARGET is not an address such as http://127.0.0.1:8808", name);
+    if (strncmp(given, "localhost", 9) == 0 || (given[0] >= '0' && given[0] <= '9'))
+        return cli_usage_error("%s: '%s' is not an address; did you mean http://%s?",
+                               name, given, given);
+    return cli_usage_error(
+        "%s: '%s' is not an address such as http://127.0.0.1:8808; a program "
+        "to start must be last, after --",
+        name, given);
 }
 
 const char *cli_default_url(void) {
@@ -80,49 +74,37 @@ bool cli_is_url(const char *text) {
     return strncmp(text, "http://", 7) == 0 || strncmp(text, "https://", 8) == 0;
 }
 
-/* The address from the environment. */
-static int take_default(cli_target_t *target, const char *url) {
-    if (!cli_is_url(url)) {
-        cli_error("%s: TIDINGS_URL is not an address such as http://127.0.0.1:8808",
-                  target->command->name);
-        return CLI_USAGE;
-    }
-    target->url = url;
-    name_url(target);
-    return CLI_OK;
-}
-
 int cli_target_take(cli_target_t *target, char ***argv, int *operands) {
     const char *name = target->command->name, *url = cli_default_url();
 
     if (target->program != NULL) {
-        if (target->program[0] == NULL) {
-            cli_error("%s: no program after --", name);
-            return CLI_USAGE;
-        }
-        if (*operands > 0 && cli_is_url(**argv)) {
-            cli_error("%s: either an address or a program after --, not both", name);
-            return CLI_USAGE;
-        }
-        put_name(target, target->program[0], strlen(target->program[0]));
+        if (target->program[0] == NULL)
+            return cli_usage_error("%s: no program after --", name);
+        if (*operands > 0 && cli_is_url(**argv))
+            return cli_usage_error(
+                "%s: either an address or a program after --, not both", name);
+        put_name(target, target->program[0]);
         return CLI_OK;
     }
 
-    if (url != NULL && (*operands == 0 || !cli_is_url(**argv)))
-        return take_default(target, url);
-    if (*operands == 0) {
-        cli_error("%s: it needs the address of a server, such as http://127.0.0.1:8808 "
-                  "(or in TIDINGS_URL), or a program after --; `tidings %s --help` shows "
-                  "more",
-                  name, name);
-        return CLI_USAGE;
+    if (url == NULL || (*operands > 0 && cli_is_url(**argv))) {
+        if (*operands == 0)
+            return cli_usage_error(
+                "%s: it needs the address of a server, such as http://127.0.0.1:8808 "
+                "(or in TIDINGS_URL), or a program after --; `tidings %s --help` shows "
+                "more",
+                name, name);
+        url = **argv;
+        if (!cli_is_url(url))
+            return no_address(target, url);
+        ++*argv;
+        --*operands;
+    } else if (!cli_is_url(url)) {
+        return cli_usage_error(
+            "%s: TIDINGS_URL is not an address such as http://127.0.0.1:8808", name);
     }
-    if (!cli_is_url(**argv))
-        return no_address(target, **argv);
-    target->url = **argv;
+    target->url = url;
     name_url(target);
-    ++*argv;
-    --*operands;
     return CLI_OK;
 }
 
@@ -200,7 +182,6 @@ void cli_target_opts(cli_target_t *target, tdg_client_opts_t *ret) {
         ret->connect_timeout_ms = (uint32_t)target->timeout_ms;
     ret->log = on_log;
     ret->on_stderr = on_stderr;
-    ret->on_progress = target->on_progress;
     ret->user = target;
 }
 
@@ -215,12 +196,6 @@ static void take_client(cli_target_t *target, tdg_client_t *client) {
 int cli_target_connect(cli_target_t *target, const tdg_client_opts_t *opts,
                        tdg_client_t **ret) {
     tdg_failure_t failure = {0};
-    tdg_client_opts_t made;
-
-    if (opts == NULL) {
-        cli_target_opts(target, &made);
-        opts = &made;
-    }
     tdg_client_t *client = NULL;
     int rv = tdg__client_create(opts, &client, &failure);
 

@@ -35,8 +35,6 @@ typedef struct cli_target {
 
     const char *url;                /* borrowed from argv; NULL: it is a program */
     char name[CLI_TARGET_NAME_MAX]; /* for people, without passwords; one line */
-    void *user;                     /* for the command; the client's is the target */
-    tdg_progress_fn on_progress;    /* of the command, or NULL */
 
     atomic_bool expired;   /* it was stopped because the time is over */
     atomic_bool connected; /* once */
@@ -77,8 +75,8 @@ enum { CLI_MAX_TIME_MS = 24 * 3600 * 1000, CLI_TARGET_TOTAL_MS = 60 * 1000 };
                         "standard error")
 
 /* For commands that ask and get an answer. */
-#define CLI_TARGET_TIMEOUT(type, target)                                                 \
-    CLI_TIME_OPTION(type, target.timeout_ms, "timeout", "TIME", 1, CLI_MAX_TIME_MS,      \
+#define CLI_TIMEOUT_OPTION(type, field)                                                  \
+    CLI_TIME_OPTION(type, field, "timeout", "TIME", 1, CLI_MAX_TIME_MS,                  \
                     "time limit for the whole command, such as 5s [1m]")
 
 /* A line about TARGET, and one about exit codes, for the descriptions of commands. */
@@ -109,8 +107,8 @@ int cli_target_take(cli_target_t *target, char ***argv, int *operands);
  * and the log. `user` is the target. */
 void cli_target_opts(cli_target_t *target, tdg_client_opts_t *ret);
 
-/* Connects. `opts` as cli_target_opts() made them, perhaps changed; NULL: as made.
- * Returns CLI_OK and a new client, or another exit code, with the reason reported. */
+/* Connects. `opts` as cli_target_opts() made them, perhaps changed. Returns CLI_OK and a
+ * new client, or another exit code, with the reason reported. */
 int cli_target_connect(cli_target_t *target, const tdg_client_opts_t *opts,
                        tdg_client_t **ret);
 

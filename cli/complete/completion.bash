@@ -130,7 +130,7 @@ _tidings_operand() { # POSITION
         =*) _tidings_offer <<<"${operand#*=}" ;;
         :files) compopt -o default ;;
         :commands) _tidings_offer <<<"${_tidings_commands// /$'\n'}" ;;
-        :target) _tidings_offer <<<'@ADDRESS@' ;;
+        :target) _tidings_offer <<<'http://127.0.0.1:8808/mcp' ;;
         :*) _tidings_ask "${operand#*:}" ;;
         esac
     done

@@ -73,7 +73,7 @@ _tidings() {
         (\=*) _wanted words expl word compadd -- "${kind#\=}" && ret=0 ;;
         (files) _files && ret=0 ;;
         (commands) _tidings_commands && ret=0 ;;
-        (target) _wanted targets expl address compadd -- @ADDRESS@ && ret=0 ;;
+        (target) _wanted targets expl address compadd -- http://127.0.0.1:8808/mcp && ret=0 ;;
         (*) _tidings_ask $kind && ret=0 ;;
         esac
     done

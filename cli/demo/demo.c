@@ -6,7 +6,6 @@
 
 #include <langinfo.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -59,8 +58,8 @@ static const cli_option_t options[] = {
     CLI_END,
 };
 
-/* Fills in what depends on other options. Returns false when two do not go together. */
-static bool complete_options(demo_options_t *opts) {
+/* Fills in what depends on other options. Returns CLI_USAGE when two do not go together. */
+static int complete_options(demo_options_t *opts) {
     if (opts->longest_ms < 0)
         opts->longest_ms =
             opts->debounce_ms < 0 ? DEFAULT_LONGEST_MS : 2 * opts->debounce_ms;
@@ -71,23 +70,17 @@ static bool complete_options(demo_options_t *opts) {
     if (opts->longest_ms > TDG__MAX_WINDOW_MS)
         opts->longest_ms = TDG__MAX_WINDOW_MS;
 
-    if (opts->longest_ms < opts->debounce_ms) {
-        cli_error(
+    if (opts->longest_ms < opts->debounce_ms)
+        return cli_usage_error(
             "demo: --longest must be at least --debounce, which is %ld; %ld is less",
             opts->debounce_ms, opts->longest_ms);
-        return false;
-    }
-    if (opts->live && opts->json) {
-        cli_error("demo: --live and --json do not go together");
-        return false;
-    }
-    if (opts->live && !isatty(STDOUT_FILENO)) {
-        cli_error(
+    if (opts->live && opts->json)
+        return cli_usage_error("demo: --live and --json do not go together");
+    if (opts->live && !isatty(STDOUT_FILENO))
+        return cli_usage_error(
             "demo: --live needs a terminal; leave it out to get the whole picture at "
             "once");
-        return false;
-    }
-    return true;
+    return CLI_OK;
 }
 
 static int wanted_width(long width) {
@@ -110,11 +103,10 @@ static int judge(const demo_t *demo) {
 
         if (demo_row_complete(demo, row))
             continue;
-        cli_error("demo: %s, rate limit %u ms: %s", row->mode,
-                  (unsigned)row->rate_limit_ms,
-                  row->wrong ? "a notification did not count the changes that it includes"
-                             : "the last change did not arrive");
-        exit_code = CLI_FAILED;
+        exit_code = cli_error(
+            "demo: %s, rate limit %u ms: %s", row->mode, (unsigned)row->rate_limit_ms,
+            row->wrong ? "a notification did not count the changes that it includes"
+                       : "the last change did not arrive");
     }
     return exit_code;
 }
@@ -139,9 +131,7 @@ static int show(const demo_t *demo, const demo_options_t *opts) {
     if (opts->json) {
         int rv = demo_print_json(demo, stdout);
 
-        if (rv < 0)
-            cli_error("demo: %s", tdg_strerror(rv));
-        return rv < 0 ? CLI_FAILED : judge(demo);
+        return rv < 0 ? cli_error("demo: %s", tdg_strerror(rv)) : judge(demo);
     }
 
     if (opts->live) {
@@ -174,16 +164,11 @@ static int run_demo(const cli_command_t *self, int argc, char **argv) {
 
     if (!cli_parse(self, argc, argv, &opts, NULL, &exit_code))
         return exit_code;
-    if (!complete_options(&opts))
+    if (complete_options(&opts) != CLI_OK)
         return CLI_USAGE;
 
     rv = demo_run(&demo, &opts);
-    if (rv < 0) {
-        cli_error("demo: %s", tdg_strerror(rv));
-        exit_code = CLI_FAILED;
-    } else {
-        exit_code = show(&demo, &opts);
-    }
+    exit_code = rv < 0 ? cli_error("demo: %s", tdg_strerror(rv)) : show(&demo, &opts);
     demo_done(&demo);
     return exit_code;
 }

@@ -4,9 +4,7 @@
  * one cell per column. Cells hold what happened in their share of the time. */
 #include "demo/demo.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
@@ -62,10 +60,8 @@ typedef struct layout {
     size_t busiest; /* changes in the fullest cell */
 } layout_t;
 
-static void put(const demo_pen_t *pen, color_t color, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void put(const demo_pen_t *pen, color_t color, const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static void
+put(const demo_pen_t *pen, color_t color, const char *format, ...) {
     static const char *const escapes[] = {
         "", "\033[1m", "\033[2m", "\033[33m", "\033[1;32m", "\033[36m", "\033[1;31m"};
     bool colored = pen->color && color != PLAIN;

@@ -5,7 +5,6 @@
 #include "demo/demo.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include <tidings/tidings.h>
 

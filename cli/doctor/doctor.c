@@ -11,8 +11,6 @@
 #include <assert.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
-#include <strings.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -86,6 +84,13 @@ static const char *lacks(doctor_t *doctor, const doctor_check_t *check) {
     return NULL;
 }
 
+static void try_check(doctor_t *doctor, const doctor_check_t *check) {
+    if (check->did != NULL)
+        doctor_did(doctor, "%s", check->did);
+    if ((check->needs & DOCTOR_NEEDS_SILENT) == 0 || doctor_silent(doctor) != NULL)
+        check->run(doctor);
+}
+
 static void run_check(doctor_t *doctor, const doctor_group_t *group,
                       const doctor_check_t *check, doctor_era_t era) {
     const char *missing = doctor_left_ms(doctor) > 0 ? lacks(doctor, check) : NULL;
@@ -98,7 +103,7 @@ static void run_check(doctor_t *doctor, const doctor_group_t *group,
     if (missing != NULL)
         doctor_skip(doctor, "%s", missing);
     else if (doctor_left_ms(doctor) > 0)
-        check->run(doctor);
+        try_check(doctor, check);
     doctor_end_calls(doctor);
     /* What is missing now may only be late. */
     if (doctor_left_ms(doctor) == 0 && !doctor->unreachable) {
@@ -146,7 +151,7 @@ static int open_web(doctor_t *doctor) {
     };
 
     /* As the library does: where servers usually are. */
-    doctor->url = doctor->own_url = tdg__web_url_complete(target->url, "/mcp");
+    doctor->url = tdg__web_url_complete(target->url, "/mcp");
     if (doctor->url == NULL)
         return TDG_ENOMEM;
     return tdg__web_create(&doctor->loop, &opts, &doctor->web);
@@ -290,7 +295,7 @@ static void doctor_done(doctor_t *doctor) {
         json_decref(doctor->results[i].facts);
     }
     tdg__free(doctor->results);
-    tdg__free(doctor->own_url);
+    tdg__free(doctor->url);
 }
 
 static int exit_code(const doctor_t *doctor) {
@@ -318,9 +323,8 @@ static int examine(const doctor_options_t *options) {
     int rv = doctor_init(&doctor, options), code;
 
     if (rv < 0) {
-        cli_error("doctor: %s", tdg_strerror(rv));
         doctor_done(&doctor);
-        return CLI_FAILED;
+        return cli_error("doctor: %s", tdg_strerror(rv));
     }
     if (!options->json)
         printf("%s\n", options->target.name);
@@ -375,12 +379,10 @@ static int run(const cli_command_t *self, int argc, char **argv) {
     cli_target_init(&options.target, self);
     if (cli_parse(self, argc, argv, &options, &operands, &code)) {
         code = cli_target_take(&options.target, &argv, &operands);
-        if (code == CLI_OK && operands > 0) {
-            cli_error(
+        if (code == CLI_OK && operands > 0)
+            code = cli_usage_error(
                 "doctor: cannot do anything with '%s'; resources are named with --uri",
                 argv[0]);
-            code = CLI_USAGE;
-        }
         if (code == CLI_OK)
             code = examine(&options);
     }

@@ -47,6 +47,7 @@ enum {
 #define DOCTOR_LEGACY_VERSION "2025-11-25"
 #define DOCTOR_UNKNOWN_VERSION "1900-01-01"
 #define DOCTOR_META "io.modelcontextprotocol/"
+#define DOCTOR_ACKNOWLEDGED "notifications/subscriptions/acknowledged"
 
 /* ---- Checks and what comes of them --------------------------------------- */
 
@@ -69,13 +70,16 @@ enum { /* what a check needs; where that is missing it is skipped, or left out *
        DOCTOR_NEEDS_URI = 1 << 5,
        DOCTOR_NEEDS_SESSION = 1 << 6, /* the server names legacy sessions */
        DOCTOR_NEEDS_STREAMS = 1 << 7, /* streams were held, see doctor_hold() */
-       /* looks at a silent stream */
+       DOCTOR_NEEDS_SILENT = 1 << 8,  /* doctor_silent() is not NULL */
+       /* looks at a silent stream: whether it opened, or what came on it */
        DOCTOR_SILENT = DOCTOR_HTTP | DOCTOR_EACH_ERA | DOCTOR_NEEDS_STREAMS,
+       DOCTOR_ON_SILENT = DOCTOR_SILENT | DOCTOR_NEEDS_SILENT,
 };
 
 typedef struct doctor_check {
     const char *id; /* for machines; docs/doctor.md lists them all. NULL ends a table */
     const char *title; /* for people: what is good */
+    const char *did;   /* what was done; NULL: run() says it, by doctor_did() */
     unsigned needs;
     void (*run)(doctor_t *doctor); /* for its `era`, into its `result` */
 } doctor_check_t;
@@ -193,6 +197,8 @@ doctor_call_t *doctor_ask(doctor_t *doctor, doctor_era_t era, const char *method
 
 /* The smallest request of the era that is checked. */
 doctor_call_t *doctor_ping(doctor_t *doctor);
+/* A ping in a legacy session; "": in none. */
+doctor_call_t *doctor_ping_in(doctor_t *doctor, const char *session);
 
 /* Opens a modern listen; `uris` NULL: for list changes only. */
 doctor_call_t *doctor_listen(doctor_t *doctor, json_t *uris, const char *cursor);
@@ -218,8 +224,6 @@ const char *doctor_describe(const doctor_call_t *call);
 const char *doctor_why(const doctor_call_t *call);
 
 const char *doctor_field(const doctor_call_t *call, const char *name);
-/* The first message with this method; NULL: none. */
-const doctor_heard_t *doctor_find_method(const doctor_call_t *call, const char *method);
 /* Of a listen; NULL: it has not come. */
 const doctor_heard_t *doctor_acknowledgement(const doctor_call_t *call);
 
@@ -242,8 +246,8 @@ double doctor_ms(uint64_t from_us, uint64_t to_us); /* between them */
 
 /* ---- What is heard ------------------------------------------------------------ */
 
-/* Begins an exchange that is recorded in the call. */
-void doctor_begin_exchange(doctor_call_t *call, const tdg__web_request_t *request);
+/* Begins an exchange that is recorded in the call. Returns 0 or a negative code. */
+int doctor_begin_exchange(doctor_call_t *call, const tdg__web_request_t *request);
 /* Frees what was recorded. */
 void doctor_drop_heard(doctor_call_t *call);
 
@@ -290,8 +294,7 @@ struct doctor {
     const doctor_options_t *options;
     uint64_t end_us; /* of the time for the command */
     bool late;       /* checks were skipped because of that */
-    const char *url; /* with its path; NULL: a program */
-    char *own_url;
+    char *url;       /* with its path; NULL: a program */
     uv_loop_t loop;
     uv_signal_t signals[CLI_ENDING_SIGNALS];
     size_t signal_count;

@@ -193,6 +193,7 @@ static void send_over_http(doctor_call_t *call, const doctor_request_t *request,
          request->extra_value != NULL ? request->extra_value : ""},
     };
     const char *body = request->body != NULL ? request->body : text;
+    int rv;
     const tdg__web_request_t exchange = {
         .method = request->http,
         .url = doctor->url,
@@ -207,7 +208,9 @@ static void send_over_http(doctor_call_t *call, const doctor_request_t *request,
         .total_timeout_ms = request->stream ? 0 : doctor_patience(doctor),
     };
 
-    doctor_begin_exchange(call, &exchange);
+    rv = doctor_begin_exchange(call, &exchange);
+    if (rv < 0)
+        fail(call, rv);
 }
 
 /* What the header Mcp-Name says, new; NULL: it has none. */
@@ -263,6 +266,12 @@ doctor_call_t *doctor_ask(doctor_t *doctor, doctor_era_t era, const char *method
 doctor_call_t *doctor_ping(doctor_t *doctor) {
     return doctor_ask(doctor, doctor->era,
                       doctor->era == DOCTOR_MODERN ? "server/discover" : "ping", NULL);
+}
+
+doctor_call_t *doctor_ping_in(doctor_t *doctor, const char *session) {
+    return doctor_send_and_wait(
+        doctor,
+        &(doctor_request_t){.era = DOCTOR_LEGACY, .method = "ping", .session = session});
 }
 
 doctor_call_t *doctor_listen(doctor_t *doctor, json_t *uris, const char *cursor) {

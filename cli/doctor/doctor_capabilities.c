@@ -50,7 +50,6 @@ static void check_resources(doctor_t *doctor) {
     const json_t *first;
     const char *uri;
 
-    doctor_did(doctor, "asked for resources/list and read the first");
     call = ask_list(doctor, "resources", "resources/list", "resources");
     first = json_array_get(json_object_get(call->result, "resources"), 0);
     uri = json_string_value(json_object_get(first, "uri"));
@@ -69,17 +68,14 @@ static void check_resources(doctor_t *doctor) {
 }
 
 static void check_templates(doctor_t *doctor) {
-    doctor_did(doctor, "asked for resources/templates/list");
     ask_list(doctor, "resources", "resources/templates/list", "resourceTemplates");
 }
 
 static void check_tools(doctor_t *doctor) {
-    doctor_did(doctor, "asked for tools/list");
     ask_list(doctor, "tools", "tools/list", "tools");
 }
 
 static void check_prompts(doctor_t *doctor) {
-    doctor_did(doctor, "asked for prompts/list");
     ask_list(doctor, "prompts", "prompts/list", "prompts");
 }
 
@@ -142,7 +138,6 @@ static void check_completions(doctor_t *doctor) {
     const doctor_call_t *call;
     const json_t *completion;
 
-    doctor_did(doctor, "asked to complete the first argument of a prompt or template");
     if (params == NULL) {
         doctor_skip(doctor, "there is no prompt with arguments and no template");
         return;
@@ -157,7 +152,6 @@ static void check_logging(doctor_t *doctor) {
     static const char method[] = "logging/setLevel";
     const doctor_call_t *call;
 
-    doctor_did(doctor, "sent logging/setLevel");
     call =
         doctor_ask(doctor, doctor->era, method, json_pack("{s:s}", "level", "warning"));
     judge(doctor, "logging", call, method, call->result != NULL, call->result != NULL);
@@ -174,7 +168,6 @@ static void check_subscribe(doctor_t *doctor) {
     size_t tried = 0;
 
     assert(json_array_size(uris) > 0);
-    doctor_did(doctor, "subscribed to a resource, and unsubscribed");
     for (; !works && tried < 5 && tried < json_array_size(uris); tried++) {
         uri = json_array_get(uris, tried);
         call = doctor_ask(doctor, doctor->era, "resources/subscribe",
@@ -213,7 +206,6 @@ static void check_subscribe(doctor_t *doctor) {
 static void check_unknown(doctor_t *doctor) {
     const doctor_call_t *call = doctor_ask(doctor, doctor->era, "doctor/nonsense", NULL);
 
-    doctor_did(doctor, "sent a request for an unknown method");
     doctor_saw(doctor, "%s", doctor_describe(call));
     if (call->rpc_code != -32601)
         doctor_bad(doctor, call->trouble != NULL ? DOCTOR_WARNING : DOCTOR_FAILED,
@@ -222,17 +214,23 @@ static void check_unknown(doctor_t *doctor) {
 }
 
 const doctor_check_t doctor_capability_checks[] = {
-    {"capability.resources", "Resources are listed and read", DOCTOR_EACH_ERA,
-     check_resources},
-    {"capability.templates", "Templates are listed", DOCTOR_EACH_ERA, check_templates},
+    {"capability.resources", "Resources are listed and read",
+     "asked for resources/list and read the first", DOCTOR_EACH_ERA, check_resources},
+    {"capability.templates", "Templates are listed", "asked for resources/templates/list",
+     DOCTOR_EACH_ERA, check_templates},
     {"capability.subscribe", "Resources can be subscribed to",
-     DOCTOR_NEEDS_LEGACY | DOCTOR_NEEDS_URI, check_subscribe},
-    {"capability.tools", "Tools are listed", DOCTOR_EACH_ERA, check_tools},
-    {"capability.prompts", "Prompts are listed", DOCTOR_EACH_ERA, check_prompts},
-    {"capability.completions", "Arguments are completed", DOCTOR_EACH_ERA,
+     "subscribed to a resource, and unsubscribed", DOCTOR_NEEDS_LEGACY | DOCTOR_NEEDS_URI,
+     check_subscribe},
+    {"capability.tools", "Tools are listed", "asked for tools/list", DOCTOR_EACH_ERA,
+     check_tools},
+    {"capability.prompts", "Prompts are listed", "asked for prompts/list",
+     DOCTOR_EACH_ERA, check_prompts},
+    {"capability.completions", "Arguments are completed",
+     "asked to complete the first argument of a prompt or template", DOCTOR_EACH_ERA,
      check_completions},
-    {"capability.logging", "The log level can be set", DOCTOR_NEEDS_LEGACY,
-     check_logging},
-    {"capability.unknown", "Unknown methods are refused", DOCTOR_EACH_ERA, check_unknown},
-    {NULL, NULL, 0, NULL},
+    {"capability.logging", "The log level can be set", "sent logging/setLevel",
+     DOCTOR_NEEDS_LEGACY, check_logging},
+    {"capability.unknown", "Unknown methods are refused",
+     "sent a request for an unknown method", DOCTOR_EACH_ERA, check_unknown},
+    {NULL, NULL, NULL, 0, NULL},
 };

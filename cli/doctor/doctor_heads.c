@@ -7,23 +7,9 @@
 
 #include "doctor/doctor.h"
 
-/* Looks at one field of a stream's head; false: there is no stream to look at. */
-static bool look_at(doctor_t *doctor, const char *title, const char *name,
-                    const doctor_call_t **ret_seen, const char **ret_value) {
-    *ret_seen = doctor_silent(doctor);
-    doctor_did(doctor, "checked %s", title);
-    if (*ret_seen == NULL)
-        return false;
-    *ret_value = doctor_field(*ret_seen, name);
-    return true;
-}
-
 static void check_length(doctor_t *doctor) {
-    const doctor_call_t *seen;
-    const char *length;
+    const char *length = doctor_field(doctor_silent(doctor), "content-length");
 
-    if (!look_at(doctor, "Content-Length", "content-length", &seen, &length))
-        return;
     doctor_saw(doctor, "%s", length != NULL ? length : "none");
     if (length != NULL)
         doctor_bad(doctor, DOCTOR_FAILED,
@@ -32,11 +18,8 @@ static void check_length(doctor_t *doctor) {
 }
 
 static void check_caching(doctor_t *doctor) {
-    const doctor_call_t *seen;
-    const char *cache;
+    const char *cache = doctor_field(doctor_silent(doctor), "cache-control");
 
-    if (!look_at(doctor, "Cache-Control", "cache-control", &seen, &cache))
-        return;
     doctor_saw(doctor, "%s", cache != NULL ? cache : "none");
     if (cache == NULL ||
         (strstr(cache, "no-cache") == NULL && strstr(cache, "no-store") == NULL))
@@ -46,12 +29,9 @@ static void check_caching(doctor_t *doctor) {
 }
 
 static void check_accel(doctor_t *doctor) {
-    const doctor_call_t *seen;
-    const char *accel, *server;
+    const char *accel = doctor_field(doctor_silent(doctor), "x-accel-buffering");
+    const char *server = doctor_field(doctor_silent(doctor), "server");
 
-    if (!look_at(doctor, "X-Accel-Buffering", "x-accel-buffering", &seen, &accel))
-        return;
-    server = doctor_field(seen, "server");
     if (accel == NULL && server != NULL && strncasecmp(server, "nginx", 5) == 0) {
         doctor_saw(doctor, "none, but nginx answers, and takes it out");
         return;
@@ -73,12 +53,8 @@ static void check_proxy(doctor_t *doctor) {
                                         "x-envoy-upstream-service-time",
                                         NULL};
     const doctor_call_t *seen = doctor_silent(doctor);
-    const char *server;
+    const char *server = doctor_field(seen, "server");
 
-    doctor_did(doctor, "looked for signs of a proxy in the headers");
-    if (seen == NULL)
-        return;
-    server = doctor_field(seen, "server");
     if (server != NULL)
         doctor_saw(doctor, "Server: %.100s", server);
     for (size_t i = 0; marks[i] != NULL; i++)
@@ -116,9 +92,6 @@ static void check_compression(doctor_t *doctor) {
     const char *encoding;
     doctor_call_t *seen;
 
-    doctor_did(doctor, "opened a stream with Accept-Encoding: gzip, deflate, br");
-    if (doctor_silent(doctor) == NULL)
-        return;
     seen = open_compressed(doctor, session);
     doctor_wait(seen, doctor_is_headed);
     encoding = doctor_field(seen, "content-encoding");
@@ -144,11 +117,16 @@ static void check_compression(doctor_t *doctor) {
 }
 
 const doctor_check_t doctor_head_checks[] = {
-    {"stream.length", "A stream has no length", DOCTOR_SILENT, check_length},
-    {"stream.caching", "Caching of streams is disabled", DOCTOR_SILENT, check_caching},
-    {"stream.accel", "Buffering by nginx is disabled", DOCTOR_SILENT, check_accel},
-    {"stream.proxy", "What answers", DOCTOR_SILENT, check_proxy},
-    {"stream.compression", "Streams are not compressed", DOCTOR_SILENT,
+    {"stream.length", "A stream has no length", "checked Content-Length",
+     DOCTOR_ON_SILENT, check_length},
+    {"stream.caching", "Caching of streams is disabled", "checked Cache-Control",
+     DOCTOR_ON_SILENT, check_caching},
+    {"stream.accel", "Buffering by nginx is disabled", "checked X-Accel-Buffering",
+     DOCTOR_ON_SILENT, check_accel},
+    {"stream.proxy", "What answers", "looked for signs of a proxy in the headers",
+     DOCTOR_ON_SILENT, check_proxy},
+    {"stream.compression", "Streams are not compressed",
+     "opened a stream with Accept-Encoding: gzip, deflate, br", DOCTOR_ON_SILENT,
      check_compression},
-    {NULL, NULL, 0, NULL},
+    {NULL, NULL, NULL, 0, NULL},
 };

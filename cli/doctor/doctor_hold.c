@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <tidings/error.h>
-
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "doctor/doctor.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
  * How a program behaves that is a server on its standard input and output. */
-#include <stdio.h>
-
 #include "doctor/doctor.h"
 
 enum { LAST_MS = 2000, STOP_MS = 15000 };
@@ -10,7 +8,6 @@ enum { LAST_MS = 2000, STOP_MS = 15000 };
 static void check_survives(doctor_t *doctor) {
     const doctor_call_t *call;
 
-    doctor_did(doctor, "sent an unknown notification, then a request");
     doctor_send(doctor, &(doctor_request_t){.era = doctor->era,
                                             .method = "notifications/doctor",
                                             .notify = true});
@@ -24,7 +21,6 @@ static void check_survives(doctor_t *doctor) {
 static void check_output(doctor_t *doctor) {
     size_t lines = 0;
 
-    doctor_did(doctor, "read every line on standard output");
     for (int i = 0; i < DOCTOR_ERAS; i++) {
         const doctor_program_t *program = &doctor->own_programs[i];
 
@@ -45,7 +41,6 @@ static void check_output(doctor_t *doctor) {
 static void check_stderr(doctor_t *doctor) {
     size_t lines = 0;
 
-    doctor_did(doctor, "counted lines on standard error");
     for (int i = 0; i < DOCTOR_ERAS; i++) {
         const doctor_program_t *program = &doctor->own_programs[i];
 
@@ -62,7 +57,6 @@ static void check_end(doctor_t *doctor) {
     doctor_program_t *program = doctor->programs[doctor->era];
     double ms;
 
-    doctor_did(doctor, "ended its standard input");
     if (!program->started || program->ended) {
         doctor_saw(doctor, "it had ended before: %s", program->why);
         doctor_bad(doctor, DOCTOR_FAILED,
@@ -83,9 +77,13 @@ static void check_end(doctor_t *doctor) {
 
 const doctor_check_t doctor_program_checks[] = {
     {"program.survives", "Unknown notifications do no harm",
-     DOCTOR_STDIO | DOCTOR_EACH_ERA, check_survives},
-    {"program.output", "Only messages on standard output", DOCTOR_STDIO, check_output},
-    {"program.stderr", "Output on standard error", DOCTOR_STDIO, check_stderr},
-    {"program.end", "It ends with its input", DOCTOR_STDIO | DOCTOR_EACH_ERA, check_end},
-    {NULL, NULL, 0, NULL},
+     "sent an unknown notification, then a request", DOCTOR_STDIO | DOCTOR_EACH_ERA,
+     check_survives},
+    {"program.output", "Only messages on standard output",
+     "read every line on standard output", DOCTOR_STDIO, check_output},
+    {"program.stderr", "Output on standard error", "counted lines on standard error",
+     DOCTOR_STDIO, check_stderr},
+    {"program.end", "It ends with its input", "ended its standard input",
+     DOCTOR_STDIO | DOCTOR_EACH_ERA, check_end},
+    {NULL, NULL, NULL, 0, NULL},
 };

@@ -63,7 +63,6 @@ static void check_connect(doctor_t *doctor) {
 static void check_access(doctor_t *doctor) {
     const doctor_call_t *seen = doctor->first;
 
-    doctor_did(doctor, "checked the status of the first response");
     doctor_saw(doctor, "HTTP %d", seen->status);
     if (seen->status == 401 || seen->status == 403) {
         doctor_bad(
@@ -89,7 +88,6 @@ static void check_access(doctor_t *doctor) {
 static void check_redirect(doctor_t *doctor) {
     const doctor_call_t *seen = doctor->first;
 
-    doctor_did(doctor, "checked for redirects of the first request");
     if (seen->status >= 300 && seen->status < 400) {
         doctor_saw(doctor, "HTTP %d, a redirect that clients must not or cannot follow",
                    seen->status);
@@ -129,9 +127,11 @@ static void check_start(doctor_t *doctor) {
 }
 
 const doctor_check_t doctor_reach_checks[] = {
-    {"reach.connect", "The server is reachable", DOCTOR_HTTP, check_connect},
-    {"reach.access", "The server grants access", DOCTOR_HTTP, check_access},
-    {"reach.redirect", "The address needs no redirect", DOCTOR_HTTP, check_redirect},
-    {"reach.start", "The program starts", DOCTOR_STDIO, check_start},
-    {NULL, NULL, 0, NULL},
+    {"reach.connect", "The server is reachable", NULL, DOCTOR_HTTP, check_connect},
+    {"reach.access", "The server grants access",
+     "checked the status of the first response", DOCTOR_HTTP, check_access},
+    {"reach.redirect", "The address needs no redirect",
+     "checked for redirects of the first request", DOCTOR_HTTP, check_redirect},
+    {"reach.start", "The program starts", NULL, DOCTOR_STDIO, check_start},
+    {NULL, NULL, NULL, 0, NULL},
 };

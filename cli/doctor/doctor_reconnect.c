@@ -70,9 +70,7 @@ static void reopen(doctor_t *doctor, const char *session) {
     doctor_fact(doctor, "again_us", (json_int_t)(doctor_now_us() - broken_us));
     judge_reopened(doctor, stream, has_id);
     doctor_saw(doctor, "after %.1f ms", doctor_ms(broken_us, doctor_now_us()));
-    ping = doctor_send_and_wait(
-        doctor,
-        &(doctor_request_t){.era = DOCTOR_LEGACY, .method = "ping", .session = session});
+    ping = doctor_ping_in(doctor, session);
     if (ping->result == NULL && doctor->result->status == DOCTOR_OK) {
         doctor_saw(doctor, "a ping in the session: %s", doctor_describe(ping));
         doctor_bad(doctor, DOCTOR_FAILED,
@@ -83,7 +81,6 @@ static void reopen(doctor_t *doctor, const char *session) {
 static void check_legacy(doctor_t *doctor) {
     char session[TDG__WEB_MAX_SESSION + 1] = "";
 
-    doctor_did(doctor, "broke the GET stream of a session and reopened it");
     if (!doctor_new_session(doctor, session)) {
         doctor_skip(doctor, "no other session could be begun");
         return;
@@ -128,7 +125,6 @@ static void check_modern(doctor_t *doctor) {
     char kept[256], *cursor = NULL;
     uint64_t broken_us;
 
-    doctor_did(doctor, "broke a listen and reopened it");
     if (meta == NULL) {
         doctor_skip(doctor, "the listen was not acknowledged, see stream.acknowledged");
         return;
@@ -161,7 +157,6 @@ static void check_requests(doctor_t *doctor) {
                                 : doctor_get(doctor, doctor->session, NULL);
     size_t failed = 0;
 
-    doctor_did(doctor, "broke a stream and sent three requests at once after it");
     doctor_until(doctor, doctor_is_headed, stream, DOCTOR_SOON_MS);
     doctor_end(stream);
     for (int i = 0; i < 3; i++) {
@@ -179,10 +174,12 @@ static void check_requests(doctor_t *doctor) {
 
 const doctor_check_t doctor_reconnect_checks[] = {
     {"reconnect.legacy", "A session survives its stream",
+     "broke the GET stream of a session and reopened it",
      DOCTOR_HTTP | DOCTOR_NEEDS_LEGACY, check_legacy},
-    {"reconnect.modern", "A listen can be reopened", DOCTOR_HTTP | DOCTOR_NEEDS_MODERN,
-     check_modern},
-    {"reconnect.requests", "Requests survive a stream", DOCTOR_HTTP | DOCTOR_EACH_ERA,
-     check_requests},
-    {NULL, NULL, 0, NULL},
+    {"reconnect.modern", "A listen can be reopened", "broke a listen and reopened it",
+     DOCTOR_HTTP | DOCTOR_NEEDS_MODERN, check_modern},
+    {"reconnect.requests", "Requests survive a stream",
+     "broke a stream and sent three requests at once after it",
+     DOCTOR_HTTP | DOCTOR_EACH_ERA, check_requests},
+    {NULL, NULL, NULL, 0, NULL},
 };

@@ -113,15 +113,11 @@ void doctor_drop_heard(doctor_call_t *call) {
     json_decref(call->fields);
 }
 
-const doctor_heard_t *doctor_find_method(const doctor_call_t *call, const char *method) {
+const doctor_heard_t *doctor_acknowledgement(const doctor_call_t *call) {
     for (size_t i = 0; i < call->count; i++)
-        if (strcmp(method_of(call->heard[i].message), method) == 0)
+        if (strcmp(method_of(call->heard[i].message), DOCTOR_ACKNOWLEDGED) == 0)
             return &call->heard[i];
     return NULL;
-}
-
-const doctor_heard_t *doctor_acknowledgement(const doctor_call_t *call) {
-    return doctor_find_method(call, "notifications/subscriptions/acknowledged");
 }
 
 /* ---- Exchanges --------------------------------------------------------------------- */
@@ -214,23 +210,16 @@ static void on_done(void *user, const tdg__web_end_t *end) {
         hear_text(call, call->body.data, call->body.len);
 }
 
-void doctor_begin_exchange(doctor_call_t *call, const tdg__web_request_t *request) {
+int doctor_begin_exchange(doctor_call_t *call, const tdg__web_request_t *request) {
     static const tdg__web_exchange_calls_t calls = {on_head, on_data, on_done};
     doctor_t *doctor = call->doctor;
     tdg__web_request_t recorded = *request;
-    int rv;
 
     recorded.line = on_line;
     call->fields = json_object();
     tdg__text_init(&call->body, DOCTOR_MAX_BODY);
     uv_update_time(&doctor->loop);
-    rv = tdg__web_exchange_begin(doctor->web, &recorded, &calls, call, &call->exchange);
-    if (rv < 0) {
-        call->exchange = NULL;
-        call->over = true;
-        call->code = rv;
-        snprintf(call->error, sizeof(call->error), "%s", tdg_strerror(rv));
-    }
+    return tdg__web_exchange_begin(doctor->web, &recorded, &calls, call, &call->exchange);
 }
 
 /* ---- Programs ---------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The report: for people line by line as it comes, for machines one document at the end.
- * What a server says goes through cli_put_plain() in either. */
+ * What a server says goes through cli_put_plain() for either. */
 #include <langinfo.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,20 +24,24 @@ enum {
 static const struct look {
     const char *name, *mark, *plain_mark, *color;
 } looks[DOCTOR_STATUSES] = {
-    [DOCTOR_OK] = {"ok", "\u2713", "+", "\033[32m"},
-    [DOCTOR_SKIPPED] = {"skipped", "\u2013", "-", "\033[2m"},
-    [DOCTOR_WARNING] = {"warning", "!", "!", "\033[33m"},
-    [DOCTOR_FAILED] = {"failed", "\u2717", "x", "\033[31m"},
+    [DOCTOR_OK] = {"ok", "\u2713", "+", CLI_GREEN},
+    [DOCTOR_SKIPPED] = {"skipped", "\u2013", "-", CLI_DIM},
+    [DOCTOR_WARNING] = {"warning", "!", "!", CLI_YELLOW},
+    [DOCTOR_FAILED] = {"failed", "\u2717", "x", CLI_RED},
 };
 
 /* ---- Filling a result ----------------------------------------------------- */
+
+static const char *text_of(const tdg__text_t *text) {
+    return text->len > 0 ? text->data : "";
+}
 
 __attribute__((format(printf, 2, 0))) static void
 put_format(tdg__text_t *text, const char *format, va_list args) {
     char piece[DOCTOR_MAX_TEXT / 4];
 
     vsnprintf(piece, sizeof(piece), format, args);
-    tdg__text_put(text, piece);
+    cli_put_plain(text, piece, strlen(piece), false);
 }
 
 void doctor_did(doctor_t *doctor, const char *format, ...) {
@@ -89,6 +93,11 @@ void doctor_fact(doctor_t *doctor, const char *name, json_int_t value) {
 
 /* ---- For people ------------------------------------------------------------ */
 
+/* The escape, or "" without colors. */
+static const char *paint(const doctor_t *doctor, const char *escape) {
+    return cli_wants_color(doctor->options->color, STDOUT_FILENO) ? escape : "";
+}
+
 static bool is_utf8(void) {
     return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
@@ -98,46 +107,49 @@ static void print_wrapped(const char *text, int indent) {
     cli_put_wrapped(stdout, text, indent, WIDTH);
 }
 
-static void print_plain(const tdg__text_t *prefix, const tdg__text_t *text, int indent) {
-    tdg__text_t plain;
+static void print_seen(const doctor_result_t *result) {
+    tdg__text_t line;
 
-    tdg__text_init(&plain, 8 * DOCTOR_MAX_TEXT);
-    if (prefix != NULL && prefix->len > 0) {
-        cli_put_plain(&plain, prefix->data, prefix->len, false);
-        tdg__text_put(&plain, ": ");
-    }
-    if (text->len > 0)
-        cli_put_plain(&plain, text->data, text->len, false);
-    if (plain.len > 0)
-        print_wrapped(plain.data, indent);
-    tdg__text_done(&plain);
+    tdg__text_init(&line, 2 * DOCTOR_MAX_TEXT + 2);
+    tdg__text_put(&line, text_of(&result->did));
+    tdg__text_put(&line, result->did.len > 0 ? ": " : "");
+    tdg__text_put(&line, text_of(&result->saw));
+    if (line.len > 0)
+        print_wrapped(line.data, INDENT);
+    tdg__text_done(&line);
+}
+
+/* "✓ Updates arrive (modern)" */
+static void print_head(const doctor_t *doctor, const doctor_result_t *result,
+                       const char *what) {
+    const struct look *look = &looks[result->status];
+
+    printf("  %s%s%s %s%s%s%s", paint(doctor, look->color),
+           is_utf8() ? look->mark : look->plain_mark, paint(doctor, CLI_OFF), what,
+           result->era != NULL ? " (" : "", result->era != NULL ? result->era : "",
+           result->era != NULL ? ")" : "");
 }
 
 void doctor_show(const doctor_t *doctor, const doctor_result_t *result) {
-    bool color = cli_wants_color(doctor->options->color, STDOUT_FILENO);
-    const struct look *look = &looks[result->status];
     const doctor_result_t *before = result > doctor->results ? result - 1 : NULL;
 
     if (doctor->options->json)
         return;
     doctor_show_progress(doctor, "%s", "");
     if (before == NULL || before->group != result->group)
-        printf("\n%s%s%s\n", color ? "\033[1m" : "", result->group->title,
-               color ? "\033[0m" : "");
-    printf("  %s%s%s %s%s%s%s", color ? look->color : "",
-           is_utf8() ? look->mark : look->plain_mark, color ? "\033[0m" : "",
-           result->check->title, result->era != NULL ? " (" : "",
-           result->era != NULL ? result->era : "", result->era != NULL ? ")" : "");
-    printf("  %s%s%s\n", color ? "\033[2m" : "", result->check->id,
-           color ? "\033[0m" : "");
-    fputs(color ? "\033[2m" : "", stdout);
-    print_plain(&result->did, &result->saw, INDENT);
-    fputs(color ? "\033[0m" : "", stdout);
+        printf("\n%s%s%s\n", paint(doctor, CLI_BOLD), result->group->title,
+               paint(doctor, CLI_OFF));
+    print_head(doctor, result, result->check->title);
+    printf("  %s%s%s\n", paint(doctor, CLI_DIM), result->check->id,
+           paint(doctor, CLI_OFF));
+    fputs(paint(doctor, CLI_DIM), stdout);
+    print_seen(result);
+    fputs(paint(doctor, CLI_OFF), stdout);
     if (result->fix.len > 0) {
-        fputs(color ? "\033[36m" : "", stdout);
+        fputs(paint(doctor, CLI_CYAN), stdout);
         print_wrapped("To fix it:", INDENT);
-        print_plain(NULL, &result->fix, INDENT + 2);
-        fputs(color ? "\033[0m" : "", stdout);
+        print_wrapped(result->fix.data, INDENT + 2);
+        fputs(paint(doctor, CLI_OFF), stdout);
     }
     fflush(stdout);
 }
@@ -161,19 +173,14 @@ static void count_all(const doctor_t *doctor, unsigned counts[DOCTOR_STATUSES]) 
 
 /* Once more, in short. */
 static void show_bad(const doctor_t *doctor) {
-    bool color = cli_wants_color(doctor->options->color, STDOUT_FILENO);
-
-    printf("\n%sProblems%s\n", color ? "\033[1m" : "", color ? "\033[0m" : "");
+    printf("\n%sProblems%s\n", paint(doctor, CLI_BOLD), paint(doctor, CLI_OFF));
     for (size_t i = 0; i < doctor->count; i++) {
         const doctor_result_t *result = &doctor->results[i];
-        const struct look *look = &looks[result->status];
 
-        if (result->status == DOCTOR_FAILED || result->status == DOCTOR_WARNING)
-            printf("  %s%s%s %s%s%s%s\n", color ? look->color : "",
-                   is_utf8() ? look->mark : look->plain_mark, color ? "\033[0m" : "",
-                   result->check->id, result->era != NULL ? " (" : "",
-                   result->era != NULL ? result->era : "",
-                   result->era != NULL ? ")" : "");
+        if (result->status == DOCTOR_FAILED || result->status == DOCTOR_WARNING) {
+            print_head(doctor, result, result->check->id);
+            putchar('\n');
+        }
     }
 }
 
@@ -190,32 +197,13 @@ void doctor_show_end(const doctor_t *doctor) {
 
 /* ---- For machines ------------------------------------------------------------ */
 
-static json_t *plain_json(const tdg__text_t *text) {
-    tdg__text_t plain;
-    json_t *string;
-
-    tdg__text_init(&plain, 8 * DOCTOR_MAX_TEXT);
-    if (text->len > 0)
-        cli_put_plain(&plain, text->data, text->len, false);
-    string = json_string(plain.len > 0 ? plain.data : "");
-    tdg__text_done(&plain);
-    return string;
-}
-
 static json_t *result_json(const doctor_result_t *result) {
-    json_t *one =
-        json_pack("{s:s, s:s, s:s, s:s?, s:s, s:o, s:o}", "id", result->check->id,
-                  "group", result->group->title, "title", result->check->title, "era",
-                  result->era, "status", looks[result->status].name, "did",
-                  plain_json(&result->did), "saw", plain_json(&result->saw));
-
-    if (one == NULL)
-        return NULL;
-    json_object_set_new(one, "mend",
-                        result->fix.len > 0 ? plain_json(&result->fix) : json_null());
-    json_object_set_new(
-        one, "facts", result->facts != NULL ? json_incref(result->facts) : json_object());
-    return one;
+    return json_pack(
+        "{s:s, s:s, s:s, s:s?, s:s, s:s, s:s, s:s?, s:o}", "id", result->check->id,
+        "group", result->group->title, "title", result->check->title, "era", result->era,
+        "status", looks[result->status].name, "did", text_of(&result->did), "saw",
+        text_of(&result->saw), "mend", result->fix.len > 0 ? result->fix.data : NULL,
+        "facts", result->facts != NULL ? json_incref(result->facts) : json_object());
 }
 
 int doctor_show_json(const doctor_t *doctor) {

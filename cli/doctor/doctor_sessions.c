@@ -13,7 +13,6 @@ static void check_id(doctor_t *doctor) {
         doctor, &(doctor_request_t){.era = doctor->era, .method = "initialize"});
     const char *raw;
 
-    doctor_did(doctor, "checked the Mcp-Session-Id of an initialize");
     doctor_wait(call, doctor_is_headed);
     raw = doctor_field(call, "mcp-session-id");
     if (raw == NULL) {
@@ -33,16 +32,10 @@ static void check_id(doctor_t *doctor) {
     }
 }
 
-static const doctor_call_t *ping_in(doctor_t *doctor, const char *session) {
-    return doctor_send_and_wait(
-        doctor,
-        &(doctor_request_t){.era = DOCTOR_LEGACY, .method = "ping", .session = session});
-}
-
 static void check_unknown(doctor_t *doctor) {
-    const doctor_call_t *call = ping_in(doctor, "d0c70200000000000000000000000d0c70");
+    const doctor_call_t *call =
+        doctor_ping_in(doctor, "d0c70200000000000000000000000d0c70");
 
-    doctor_did(doctor, "sent a ping in a session that never was");
     doctor_saw(doctor, "%s", doctor_describe(call));
     if (call->status != 404)
         doctor_bad(doctor, call->result != NULL ? DOCTOR_FAILED : DOCTOR_WARNING,
@@ -51,9 +44,8 @@ static void check_unknown(doctor_t *doctor) {
 }
 
 static void check_missing(doctor_t *doctor) {
-    const doctor_call_t *call = ping_in(doctor, "");
+    const doctor_call_t *call = doctor_ping_in(doctor, "");
 
-    doctor_did(doctor, "sent a ping without Mcp-Session-Id");
     doctor_saw(doctor, "%s", doctor_describe(call));
     if (call->status != 400)
         doctor_bad(doctor, DOCTOR_WARNING,
@@ -65,7 +57,6 @@ static void check_delete(doctor_t *doctor) {
     const doctor_call_t *call;
     int status;
 
-    doctor_did(doctor, "began a session, ended it with DELETE, and sent a ping in it");
     if (!doctor_new_session(doctor, session) || session[0] == '\0') {
         doctor_skip(doctor, "no other session could be begun");
         return;
@@ -82,7 +73,7 @@ static void check_delete(doctor_t *doctor) {
                    "clients may not end theirs. Does the proxy let DELETE through?");
         return;
     }
-    call = ping_in(doctor, session);
+    call = doctor_ping_in(doctor, session);
     doctor_saw(doctor, "afterwards: %s", doctor_describe(call));
     if (call->result != NULL)
         doctor_bad(doctor, DOCTOR_FAILED,
@@ -117,7 +108,6 @@ static void check_mirrored(doctor_t *doctor) {
     const doctor_call_t *call =
         send_odd(doctor, (doctor_request_t){.mcp_method = "tools/list"});
 
-    doctor_did(doctor, "sent server/discover with Mcp-Method: tools/list");
     if (was_accepted(call))
         doctor_bad(
             doctor, DOCTOR_FAILED,
@@ -134,7 +124,6 @@ static void check_origin(doctor_t *doctor) {
         send_odd(doctor, (doctor_request_t){.extra_name = "Origin",
                                             .extra_value = "http://doctor.invalid"});
 
-    doctor_did(doctor, "sent a request with Origin: http://doctor.invalid");
     if (was_accepted(call))
         doctor_bad(
             doctor, DOCTOR_FAILED,
@@ -149,7 +138,6 @@ static void check_type(doctor_t *doctor) {
     const doctor_call_t *call =
         send_odd(doctor, (doctor_request_t){.content_type = "text/plain"});
 
-    doctor_did(doctor, "sent a request with Content-Type: text/plain");
     if (was_accepted(call))
         doctor_bad(doctor, DOCTOR_WARNING,
                    "Accept application/json only, and refuse others with 415: web pages "
@@ -163,7 +151,6 @@ static void check_batch(doctor_t *doctor) {
         doctor->era == DOCTOR_LEGACY && strcmp(doctor->legacy_version, "2025-03-26") == 0;
     const doctor_call_t *call = send_odd(doctor, (doctor_request_t){.body = two_pings});
 
-    doctor_did(doctor, "sent two pings as a batch");
     if (!call->headed || call->status >= 500)
         doctor_bad(
             doctor, DOCTOR_FAILED,
@@ -180,15 +167,24 @@ enum {
 };
 
 const doctor_check_t doctor_session_checks[] = {
-    {"session.id", "Session ids are well formed", DOCTOR_HTTP | DOCTOR_NEEDS_LEGACY,
+    {"session.id", "Session ids are well formed",
+     "checked the Mcp-Session-Id of an initialize", DOCTOR_HTTP | DOCTOR_NEEDS_LEGACY,
      check_id},
-    {"session.unknown", "Unknown sessions are refused", IN_SESSION, check_unknown},
-    {"session.missing", "Missing sessions are refused", IN_SESSION, check_missing},
-    {"session.delete", "Sessions can be ended", IN_SESSION, check_delete},
+    {"session.unknown", "Unknown sessions are refused",
+     "sent a ping in a session that never was", IN_SESSION, check_unknown},
+    {"session.missing", "Missing sessions are refused",
+     "sent a ping without Mcp-Session-Id", IN_SESSION, check_missing},
+    {"session.delete", "Sessions can be ended",
+     "began a session, ended it with DELETE, and sent a ping in it", IN_SESSION,
+     check_delete},
     {"header.mirrored", "Headers must agree with the body",
+     "sent server/discover with Mcp-Method: tools/list",
      DOCTOR_HTTP | DOCTOR_NEEDS_MODERN, check_mirrored},
-    {"header.origin", "Foreign origins are refused", DOCTOR_HTTP, check_origin},
-    {"header.content-type", "Other types are refused", DOCTOR_HTTP, check_type},
-    {"header.batch", "Batches do no harm", DOCTOR_HTTP, check_batch},
-    {NULL, NULL, 0, NULL},
+    {"header.origin", "Foreign origins are refused",
+     "sent a request with Origin: http://doctor.invalid", DOCTOR_HTTP, check_origin},
+    {"header.content-type", "Other types are refused",
+     "sent a request with Content-Type: text/plain", DOCTOR_HTTP, check_type},
+    {"header.batch", "Batches do no harm", "sent two pings as a batch", DOCTOR_HTTP,
+     check_batch},
+    {NULL, NULL, NULL, 0, NULL},
 };

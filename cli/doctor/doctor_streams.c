@@ -7,12 +7,7 @@
  * belongs right behind it did not (stream.first-byte), signs of life come in lumps
  * (stream.buffering), there are none (stream.keepalive), the stream is cut off
  * (stream.idle). */
-#include <stdio.h>
-#include <string.h>
-
 #include "doctor/doctor.h"
-
-#define ACKNOWLEDGED "notifications/subscriptions/acknowledged"
 
 #define FIX_BUFFERING                                                                    \
     "A proxy or a compressing layer keeps what it should pass on. nginx: "               \
@@ -162,9 +157,6 @@ static void check_buffering(doctor_t *doctor) {
     const doctor_call_t *seen = doctor_silent(doctor);
     struct signs signs;
 
-    doctor_did(doctor, "measured when keep-alive bytes arrived on a silent stream");
-    if (seen == NULL)
-        return;
     if (seen->bytes == 0) {
         doctor_skip(doctor, "nothing arrived, see %s",
                     doctor->era == DOCTOR_MODERN ? "stream.first-byte"
@@ -223,9 +215,6 @@ static void check_keepalive(doctor_t *doctor) {
 static void check_idle(doctor_t *doctor) {
     const doctor_call_t *seen = doctor_silent(doctor);
 
-    doctor_did(doctor, "held a silent stream");
-    if (seen == NULL)
-        return;
     doctor_fact(doctor, "held_ms", (json_int_t)(held_s(doctor, seen) * 1000));
     if (!seen->over) {
         doctor_saw(doctor, "still open after %.1f s", held_s(doctor, seen));
@@ -312,7 +301,7 @@ static void check_acknowledged(doctor_t *doctor) {
         doctor_saw(doctor, "no acknowledgement%s",
                    listen->trouble != NULL ? ", but an error" : "");
         doctor_bad(doctor, DOCTOR_FAILED,
-                   "The first message on a listen is " ACKNOWLEDGED
+                   "The first message on a listen is " DOCTOR_ACKNOWLEDGED
                    ": without it, clients do not know when notifications begin.");
         return;
     }
@@ -353,18 +342,20 @@ static void check_subscribed(doctor_t *doctor) {
 }
 
 const doctor_check_t doctor_stream_checks[] = {
-    {"stream.head", "A stream opens at once", DOCTOR_SILENT, check_head},
-    {"stream.open", "A stream has the right type", DOCTOR_SILENT, check_open},
-    {"stream.first-byte", "The first bytes arrive at once", DOCTOR_SILENT,
+    {"stream.head", "A stream opens at once", NULL, DOCTOR_SILENT, check_head},
+    {"stream.open", "A stream has the right type", NULL, DOCTOR_SILENT, check_open},
+    {"stream.first-byte", "The first bytes arrive at once", NULL, DOCTOR_SILENT,
      check_first_byte},
-    {"stream.acknowledged", "The acknowledgement comes first",
+    {"stream.acknowledged", "The acknowledgement comes first", NULL,
      DOCTOR_NEEDS_MODERN | DOCTOR_NEEDS_URI | DOCTOR_NEEDS_STREAMS, check_acknowledged},
-    {"stream.subscribed", "Subscribing works while a stream is open",
+    {"stream.subscribed", "Subscribing works while a stream is open", NULL,
      DOCTOR_NEEDS_LEGACY | DOCTOR_NEEDS_URI | DOCTOR_NEEDS_STREAMS, check_subscribed},
-    {"stream.buffering", "Nothing on the path buffers events", DOCTOR_SILENT,
+    {"stream.buffering", "Nothing on the path buffers events",
+     "measured when keep-alive bytes arrived on a silent stream", DOCTOR_ON_SILENT,
      check_buffering},
-    {"stream.keepalive", "A silent stream shows signs of life", DOCTOR_SILENT,
+    {"stream.keepalive", "A silent stream shows signs of life", NULL, DOCTOR_SILENT,
      check_keepalive},
-    {"stream.idle", "A silent stream lives on", DOCTOR_SILENT, check_idle},
-    {NULL, NULL, 0, NULL},
+    {"stream.idle", "A silent stream lives on", "held a silent stream", DOCTOR_ON_SILENT,
+     check_idle},
+    {NULL, NULL, NULL, 0, NULL},
 };

@@ -3,7 +3,6 @@
  * Whether updates arrive, and whether requests work while streams are open. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "doctor/doctor.h"
 
@@ -109,9 +108,9 @@ static void check_arrive(doctor_t *doctor) {
 }
 
 const doctor_check_t doctor_update_checks[] = {
-    {"updates.arrive", "Updates arrive",
+    {"updates.arrive", "Updates arrive", NULL,
      DOCTOR_EACH_ERA | DOCTOR_NEEDS_URI | DOCTOR_NEEDS_STREAMS, check_arrive},
-    {NULL, NULL, 0, NULL},
+    {NULL, NULL, NULL, 0, NULL},
 };
 
 /* ---- Concurrent requests ------------------------------------------------------ */
@@ -168,7 +167,7 @@ static void check_parallel(doctor_t *doctor) {
 }
 
 const doctor_check_t doctor_load_checks[] = {
-    {"requests.parallel", "Requests work beside streams",
+    {"requests.parallel", "Requests work beside streams", NULL,
      DOCTOR_EACH_ERA | DOCTOR_NEEDS_STREAMS, check_parallel},
-    {NULL, NULL, 0, NULL},
+    {NULL, NULL, NULL, 0, NULL},
 };

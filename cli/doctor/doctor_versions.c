@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ask/ask.h"
 #include "doctor/doctor.h"
 
 enum { MAX_VERSIONS = 10 }; /* that are tried */
@@ -12,17 +13,6 @@ enum { MAX_VERSIONS = 10 }; /* that are tried */
 static void keep_hello(doctor_t *doctor, doctor_era_t era, const doctor_call_t *call) {
     doctor->hello[era] = json_incref((json_t *)(uintptr_t)call->result);
     doctor->spoken[era] = true;
-}
-
-static bool lists_version(const json_t *versions, const char *version) {
-    json_t *one;
-    size_t i;
-
-    json_array_foreach((json_t *)(uintptr_t)versions, i, one) {
-        if (json_is_string(one) && strcmp(json_string_value(one), version) == 0)
-            return true;
-    }
-    return false;
 }
 
 static void put_versions(doctor_t *doctor, const char *what, const json_t *list) {
@@ -51,14 +41,13 @@ static void check_modern(doctor_t *doctor) {
     const doctor_call_t *call;
     const json_t *versions;
 
-    doctor_did(doctor, "sent server/discover as of " DOCTOR_MODERN_VERSION);
     if (!is_wanted(doctor, DOCTOR_MODERN))
         return;
     call = doctor_ask(doctor, DOCTOR_MODERN, "server/discover", NULL);
     versions = json_object_get(call->result, "supportedVersions");
     if (call->result == NULL) {
         doctor_skip(doctor, "the server does not speak it: %s", doctor_describe(call));
-    } else if (!lists_version(versions, DOCTOR_MODERN_VERSION)) {
+    } else if (!cli_lists(versions, DOCTOR_MODERN_VERSION)) {
         put_versions(doctor, "the result does not list it, but", versions);
         doctor_bad(doctor, DOCTOR_FAILED,
                    "A server that answers server/discover lists " DOCTOR_MODERN_VERSION
@@ -78,7 +67,6 @@ static void check_legacy(doctor_t *doctor) {
     const doctor_call_t *call;
     const char *version;
 
-    doctor_did(doctor, "sent initialize with " DOCTOR_LEGACY_VERSION);
     if (!is_wanted(doctor, DOCTOR_LEGACY))
         return;
     call = doctor_ask(doctor, DOCTOR_LEGACY, "initialize", NULL);
@@ -98,7 +86,6 @@ static void check_legacy(doctor_t *doctor) {
 }
 
 static void check_any(doctor_t *doctor) {
-    doctor_did(doctor, "compared both eras");
     if (doctor->spoken[DOCTOR_MODERN] && doctor->spoken[DOCTOR_LEGACY]) {
         doctor_saw(doctor, "both eras: every client can talk to it");
     } else if (doctor->spoken[DOCTOR_MODERN] || doctor->spoken[DOCTOR_LEGACY]) {
@@ -130,13 +117,12 @@ static void check_unsupported(doctor_t *doctor) {
     const json_t *supported =
         json_object_get(json_object_get(call->trouble, "data"), "supported");
 
-    doctor_did(doctor, "sent server/discover as of " DOCTOR_UNKNOWN_VERSION);
     doctor_saw(doctor, "%s", doctor_describe(call));
     if (call->rpc_code != -32022) {
         doctor_bad(doctor, DOCTOR_FAILED,
                    "Refuse an unknown version with error -32022, where `data.supported` "
                    "lists the versions; without it, clients cannot find another one.");
-    } else if (!lists_version(supported, DOCTOR_MODERN_VERSION)) {
+    } else if (!cli_lists(supported, DOCTOR_MODERN_VERSION)) {
         put_versions(doctor, "`supported` lists", supported);
         doctor_bad(doctor, DOCTOR_FAILED,
                    "`data.supported` of error -32022 must list every version that is "
@@ -171,7 +157,6 @@ static void check_named(doctor_t *doctor) {
     const json_t *versions =
         json_object_get(doctor->hello[doctor->era], "supportedVersions");
 
-    doctor_did(doctor, "spoke every version that server/discover names");
     for (size_t i = 0; i < json_array_size(versions) && i < MAX_VERSIONS; i++)
         if (json_is_string(json_array_get(versions, i)))
             try_version(doctor, json_string_value(json_array_get(versions, i)));
@@ -185,7 +170,6 @@ static void check_negotiated(doctor_t *doctor) {
     const doctor_call_t *call;
     const char *version;
 
-    doctor_did(doctor, "sent initialize with " DOCTOR_UNKNOWN_VERSION);
     if (doctor->url == NULL) /* a program of its own: a pipe is initialised once */
         doctor->programs[DOCTOR_LEGACY] = other;
     call = doctor_send_and_wait(doctor,
@@ -211,13 +195,18 @@ static void check_negotiated(doctor_t *doctor) {
 }
 
 const doctor_check_t doctor_version_checks[] = {
-    {"version.modern", DOCTOR_MODERN_VERSION " is spoken", 0, check_modern},
-    {"version.legacy", "2025-11-25 or older is spoken", 0, check_legacy},
-    {"version.any", "Clients find a version", 0, check_any},
-    {"version.unsupported", "An unknown version is refused", DOCTOR_NEEDS_MODERN,
+    {"version.modern", DOCTOR_MODERN_VERSION " is spoken",
+     "sent server/discover as of " DOCTOR_MODERN_VERSION, 0, check_modern},
+    {"version.legacy", "2025-11-25 or older is spoken",
+     "sent initialize with " DOCTOR_LEGACY_VERSION, 0, check_legacy},
+    {"version.any", "Clients find a version", "compared both eras", 0, check_any},
+    {"version.unsupported", "An unknown version is refused",
+     "sent server/discover as of " DOCTOR_UNKNOWN_VERSION, DOCTOR_NEEDS_MODERN,
      check_unsupported},
-    {"version.named", "The listed versions are spoken", DOCTOR_NEEDS_MODERN, check_named},
-    {"version.negotiated", "initialize negotiates", DOCTOR_NEEDS_LEGACY,
+    {"version.named", "The listed versions are spoken",
+     "spoke every version that server/discover names", DOCTOR_NEEDS_MODERN, check_named},
+    {"version.negotiated", "initialize negotiates",
+     "sent initialize with " DOCTOR_UNKNOWN_VERSION, DOCTOR_NEEDS_LEGACY,
      check_negotiated},
-    {NULL, NULL, 0, NULL},
+    {NULL, NULL, NULL, 0, NULL},
 };

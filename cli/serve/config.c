@@ -24,16 +24,15 @@ void cli_print_problems(tdg__problems_t *problems, FILE *out) {
 }
 
 int cli_print_reference(tdg__reference_format_t format) {
+    int exit_code = CLI_OK;
     tdg__text_t text;
-    int rv;
 
     tdg__text_init(&text, MAX_REFERENCE);
     tdg__reference_write(format, tdg__source_options, tdg__source_sections(), &text);
-    rv = text.error;
-    if (rv < 0)
-        cli_error("help: %s", tdg_strerror(rv));
+    if (text.error < 0)
+        exit_code = cli_error("help: %s", tdg_strerror(text.error));
     else
         fputs(text.data, stdout);
     tdg__text_done(&text);
-    return rv < 0 ? CLI_FAILED : CLI_OK;
+    return exit_code;
 }

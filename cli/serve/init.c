@@ -28,14 +28,10 @@ static int write_file(const char *path, bool force, const tdg__text_t *text) {
     FILE *out = fopen(path, force ? "we" : "wxe");
     int why;
 
-    if (out == NULL && errno == EEXIST) {
-        cli_error("init: %s is there already; --force overwrites it", path);
-        return CLI_FAILED;
-    }
-    if (out == NULL) {
-        cli_error("init: cannot write %s: %s", path, strerror(errno));
-        return CLI_FAILED;
-    }
+    if (out == NULL && errno == EEXIST)
+        return cli_error("init: %s is there already; --force overwrites it", path);
+    if (out == NULL)
+        return cli_error("init: cannot write %s: %s", path, strerror(errno));
     why = fwrite(text->data, 1, text->len, out) == text->len ? 0 : errno;
     if (fclose(out) != 0 && why == 0)
         why = errno;
@@ -64,14 +60,12 @@ static int run_init(const cli_command_t *self, int argc, char **argv) {
 
     tdg__text_init(&text, MAX_STARTER);
     tdg__starter_write(tdg__source_options, tdg__source_sections(), &text);
-    if (text.error < 0) {
-        cli_error("init: %s", tdg_strerror(text.error));
-        exit_code = CLI_FAILED;
-    } else if (strcmp(path, "-") == 0) {
+    if (text.error < 0)
+        exit_code = cli_error("init: %s", tdg_strerror(text.error));
+    else if (strcmp(path, "-") == 0)
         fputs(text.data, stdout);
-    } else {
+    else
         exit_code = write_file(path, opts.force, &text);
-    }
     tdg__text_done(&text);
     return exit_code;
 }

@@ -39,61 +39,52 @@ static const cli_option_t options[] = {
                     "install: leave DDL to the probe of the source"),
     CLI_FLAG_OPTION(struct options, apply, "apply",
                     "connect and run the SQL instead of printing it"),
-    CLI_TIME_OPTION(struct options, timeout_ms, "timeout", "TIME", 1, CLI_MAX_TIME_MS,
-                    "time limit for the whole command, such as 5s [1m]"),
+    CLI_TIMEOUT_OPTION(struct options, timeout_ms),
     CLI_END,
 };
 
 /* ---- What is asked for -------------------------------------------------- */
 
-static bool read_keys(const char *list, tdg__pg_trigger_t *trigger) {
+static int read_keys(const char *list, tdg__pg_trigger_t *trigger) {
     tdg__parse_error_t error;
 
     for (const char *at = list;; at++) {
-        if (trigger->key_count == TDG__PG_MAX_KEYS) {
-            cli_error("postgres: --key takes at most %d columns", TDG__PG_MAX_KEYS);
-            return false;
-        }
+        if (trigger->key_count == TDG__PG_MAX_KEYS)
+            return cli_usage_error("postgres: --key takes at most %d columns",
+                                   TDG__PG_MAX_KEYS);
         at = tdg__pg_name_parse(at, ',', trigger->keys[trigger->key_count], &error);
-        if (at == NULL) {
-            cli_error("postgres: --key: %s", error.text);
-            return false;
-        }
+        if (at == NULL)
+            return cli_usage_error("postgres: --key: %s", error.text);
         trigger->key_count++;
         if (*at == '\0')
-            return true;
+            return CLI_OK;
     }
 }
 
-static bool read_trigger(const struct options *o, bool install,
-                         tdg__pg_trigger_t *trigger) {
+static int read_trigger(const struct options *o, bool install,
+                        tdg__pg_trigger_t *trigger) {
     tdg__parse_error_t error;
 
-    if (o->table == NULL || (install && o->key == NULL)) {
-        cli_error("postgres: %s", o->table == NULL
-                                      ? "which table? --table TABLE is missing"
-                                      : "which columns name a row? --key is missing");
-        return false;
-    }
-    if (!install && (o->key != NULL || o->channel != NULL || o->no_event_triggers)) {
-        cli_error("postgres: uninstall takes --table only");
-        return false;
-    }
-    if (tdg__pg_table_parse(o->table, &trigger->table, &error) < 0) {
-        cli_error("postgres: --table: %s", error.text);
-        return false;
-    }
-    if (install && !read_keys(o->key, trigger))
-        return false;
-    if (o->channel == NULL) {
-        tdg__pg_channel(&trigger->table, trigger->channel);
-    } else if (o->channel[0] == '\0' || strlen(o->channel) > TDG__PG_NAME_MAX) {
-        cli_error("postgres: --channel takes a name of 1 to %d bytes", TDG__PG_NAME_MAX);
-        return false;
-    } else {
+    if (o->table == NULL || (install && o->key == NULL))
+        return cli_usage_error("postgres: %s",
+                               o->table == NULL
+                                   ? "which table? --table TABLE is missing"
+                                   : "which columns name a row? --key is missing");
+    if (!install && (o->key != NULL || o->channel != NULL || o->no_event_triggers))
+        return cli_usage_error("postgres: uninstall takes --table only");
+    if (tdg__pg_table_parse(o->table, &trigger->table, &error) < 0)
+        return cli_usage_error("postgres: --table: %s", error.text);
+    if (install && read_keys(o->key, trigger) != CLI_OK)
+        return CLI_USAGE;
+    if (o->channel != NULL &&
+        (o->channel[0] == '\0' || strlen(o->channel) > TDG__PG_NAME_MAX))
+        return cli_usage_error("postgres: --channel takes a name of 1 to %d bytes",
+                               TDG__PG_NAME_MAX);
+    if (o->channel != NULL)
         strcpy(trigger->channel, o->channel);
-    }
-    return true;
+    else
+        tdg__pg_channel(&trigger->table, trigger->channel);
+    return CLI_OK;
 }
 
 /* ---- The time-out -------------------------------------------------------- */
@@ -148,12 +139,6 @@ static void begin_timeout(long timeout_ms) {
     sigaddset(&signals, SIGALRM);
     sigprocmask(SIG_UNBLOCK, &signals, NULL);
     setitimer(ITIMER_REAL, &timer, NULL);
-}
-
-static void end_timeout(void) {
-    const struct itimerval none = {.it_value = {0, 0}};
-
-    setitimer(ITIMER_REAL, &none, NULL);
 }
 
 /* ---- In the database ---------------------------------------------------- */
@@ -219,59 +204,39 @@ static bool run_sql(PGconn *conn, const char *sql, const tdg__pg_table_t *table)
     return done;
 }
 
-/* The only value that a query with one parameter gives; false where that fails, which is
- * reported. */
-static bool ask(PGconn *conn, const char *sql, const char *const *values, int count,
-                const tdg__pg_table_t *table, bool *ret) {
-    PGresult *result = PQexecParams(conn, sql, count, NULL, values, NULL, NULL, 0);
-    bool done = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1;
+/* Whether a table, or with `column` that column of it, is in the database. False where it is
+ * not, or cannot be asked, which is reported. */
+static bool exists(PGconn *conn, const tdg__pg_table_t *table, const char *column) {
+    const char *values[] = {table->schema, table->name, column};
+    PGresult *result = PQexecParams(
+        conn,
+        "SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = "
+        "c.relnamespace WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN "
+        "('r', 'p') AND ($3::text IS NULL OR EXISTS (SELECT 1 FROM "
+        "pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = $3 AND "
+        "a.attnum > 0 AND NOT a.attisdropped))",
+        3, NULL, values, NULL, NULL, 0);
+    bool there = PQntuples(result) > 0;
 
-    if (done)
-        *ret = PQgetvalue(result, 0, 0)[0] == 't';
-    else
+    if (PQresultStatus(result) != PGRES_TUPLES_OK)
         explain(conn, result, table);
-    PQclear(result);
-    return done;
-}
-
-/* Says what is missing by name, before PostgreSQL says it with a position. */
-static bool check_table(PGconn *conn, const tdg__pg_trigger_t *trigger) {
-    const char *values[3] = {trigger->table.schema, trigger->table.name, NULL};
-    bool there;
-
-    if (!ask(conn,
-             "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_class c JOIN "
-             "pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 "
-             "AND c.relname = $2 AND c.relkind IN ('r', 'p'))",
-             values, 2, &trigger->table, &there))
-        return false;
-    if (!there) {
+    else if (!there && column != NULL)
+        cli_error("postgres: the table %s.%s has no column %s", table->schema,
+                  table->name, column);
+    else if (!there)
         cli_error("postgres: the table %s.%s does not exist in the database %s",
-                  trigger->table.schema, trigger->table.name, PQdb(conn));
-        return false;
-    }
-    for (size_t i = 0; i < trigger->key_count; i++) {
-        values[2] = trigger->keys[i];
-        if (!ask(conn,
-                 "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_attribute a JOIN "
-                 "pg_catalog.pg_class c ON c.oid = a.attrelid JOIN "
-                 "pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = "
-                 "$1 AND c.relname = $2 AND a.attname = $3 AND a.attnum > 0 AND NOT "
-                 "a.attisdropped)",
-                 values, 3, &trigger->table, &there))
-            return false;
-        if (!there) {
-            cli_error("postgres: the table %s.%s has no column %s", trigger->table.schema,
-                      trigger->table.name, trigger->keys[i]);
-            return false;
-        }
-    }
-    return true;
+                  table->schema, table->name, PQdb(conn));
+    PQclear(result);
+    return there;
 }
 
-static bool commit(PGconn *conn, const tdg__pg_table_t *table) {
-    step = COMMITTING;
-    return run_sql(conn, "COMMIT", table);
+/* Reports what is missing by name, before PostgreSQL says it with a position. */
+static bool check_table(PGconn *conn, const tdg__pg_trigger_t *trigger) {
+    bool whole = exists(conn, &trigger->table, NULL);
+
+    for (size_t i = 0; whole && i < trigger->key_count; i++)
+        whole = exists(conn, &trigger->table, trigger->keys[i]);
+    return whole;
 }
 
 static bool change_database(const char *conninfo, const tdg__pg_trigger_t *trigger,
@@ -289,8 +254,11 @@ static bool change_database(const char *conninfo, const tdg__pg_trigger_t *trigg
     /* Others may hold a lock on the table for long; waiting for ever helps nobody. */
     done = run_sql(conn, "BEGIN", table) &&
            run_sql(conn, "SET LOCAL lock_timeout = '30s'", table) &&
-           (!install || check_table(conn, trigger)) && run_sql(conn, sql, table) &&
-           commit(conn, table);
+           (!install || check_table(conn, trigger)) && run_sql(conn, sql, table);
+    if (done) {
+        step = COMMITTING;
+        done = run_sql(conn, "COMMIT", table);
+    }
     canceller = NULL;
     PQfreeCancel(cancel);
     PQfinish(conn); /* what was not committed is undone */
@@ -304,7 +272,7 @@ static int apply(const struct options *o, const char *conninfo,
 
     begin_timeout(o->timeout_ms);
     done = change_database(conninfo, trigger, install, sql);
-    end_timeout();
+    setitimer(ITIMER_REAL, &(struct itimerval){.it_value = {0, 0}}, NULL);
     if (!done)
         return CLI_FAILED;
     if (install)
@@ -339,27 +307,21 @@ static int run_postgres(const cli_command_t *self, int argc, char **argv) {
     if (!cli_parse(self, argc, argv, &o, &operands, &exit_code))
         return exit_code;
     install = operands > 0 && strcmp(argv[0], "install") == 0;
-    if (!install && (operands == 0 || strcmp(argv[0], "uninstall") != 0)) {
-        cli_error("postgres: write install or uninstall");
-        return CLI_USAGE;
-    }
-    if (operands == 2 && !o.apply) {
-        cli_error("postgres: a connection is made with --apply only");
-        return CLI_USAGE;
-    }
-    if (!read_trigger(&o, install, &trigger))
+    if (!install && (operands == 0 || strcmp(argv[0], "uninstall") != 0))
+        return cli_usage_error("postgres: write install or uninstall");
+    if (operands == 2 && !o.apply)
+        return cli_usage_error("postgres: a connection is made with --apply only");
+    if (read_trigger(&o, install, &trigger) != CLI_OK)
         return CLI_USAGE;
 
     tdg__text_init(&sql, SQL_MAX);
     put_sql(&o, install, &trigger, &sql);
-    if (sql.error < 0) {
-        cli_error("postgres: %s", tdg_strerror(sql.error));
-        exit_code = CLI_FAILED;
-    } else if (o.apply) {
+    if (sql.error < 0)
+        exit_code = cli_error("postgres: %s", tdg_strerror(sql.error));
+    else if (o.apply)
         exit_code = apply(&o, operands == 2 ? argv[1] : "", &trigger, install, sql.data);
-    } else {
+    else
         printf("BEGIN;\n%sCOMMIT;\n", sql.data);
-    }
     tdg__text_done(&sql);
     return exit_code;
 }

@@ -23,6 +23,7 @@
 #include "serve/config.h"
 #include "serve/serve.h"
 #include "server/context/context.h"
+#include "terminal.h"
 
 struct options {
     const char *config;
@@ -84,9 +85,9 @@ static void print_json(json_t *object) {
 static void on_log(void *user, tdg_log_level_t level, const char *message) {
     struct serving *serving = user;
     const char *color = !serving->color            ? ""
-                        : level >= TDG_LOG_ERROR   ? "\033[31m"
-                        : level >= TDG_LOG_WARNING ? "\033[33m"
-                                                   : "\033[2m";
+                        : level >= TDG_LOG_ERROR   ? CLI_RED
+                        : level >= TDG_LOG_WARNING ? CLI_YELLOW
+                                                   : CLI_DIM;
     int64_t now_ms = tdg__wall_ms();
     time_t now = (time_t)(now_ms / 1000);
     struct tm local;
@@ -104,7 +105,7 @@ static void on_log(void *user, tdg_log_level_t level, const char *message) {
     localtime_r(&now, &local);
     strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &local);
     fprintf(stderr, "%s %s%-7s%s %s\n", when, color, tdg__log_level_name(level),
-            color[0] != '\0' ? "\033[0m" : "", message);
+            color[0] != '\0' ? CLI_OFF : "", message);
 }
 
 static void on_problems(void *user, tdg__problems_t *problems) {
@@ -357,17 +358,15 @@ static void on_reloaded(void *user, tdg__serve_t *serve) {
 
 /* ---- The command -------------------------------------------------------- */
 
-static bool are_listen_urls(const cli_texts_t *urls) {
+static int check_listen_urls(const cli_texts_t *urls) {
     tdg__parse_error_t error;
     tdg__listen_url_t listen;
 
     for (size_t i = 0; i < urls->count; i++) {
-        if (tdg__listen_url_parse(urls->items[i], &listen, &error) < 0) {
-            cli_error("serve: --listen %s: %s", urls->items[i], error.text);
-            return false;
-        }
+        if (tdg__listen_url_parse(urls->items[i], &listen, &error) < 0)
+            return cli_usage_error("serve: --listen %s: %s", urls->items[i], error.text);
     }
-    return true;
+    return CLI_OK;
 }
 
 /* Large contents and answers go back to the system when they are freed. The C library
@@ -385,34 +384,25 @@ static int run_serve(const cli_command_t *self, int argc, char **argv) {
     if (!cli_parse(self, argc, argv, &serving.options, &serving.path_count, &exit_code))
         return exit_code;
     if (serving.path_count == 0 && serving.options.config == NULL) {
-        if (access(CLI_CONFIG_FILE, R_OK) != 0) {
-            cli_error("serve: nothing to serve; give it a file or folder, or a config "
-                      "(`tidings init` writes one to start from)");
-            return CLI_USAGE;
-        }
+        if (access(CLI_CONFIG_FILE, R_OK) != 0)
+            return cli_usage_error(
+                "serve: nothing to serve; give it a file or folder, or a config "
+                "(`tidings init` writes one to start from)");
         serving.options.config = CLI_CONFIG_FILE;
     }
     for (int i = 0; i < serving.path_count; i++)
-        if (argv[i][0] == '\0') {
-            cli_error("serve: PATH is empty; . is the current folder");
-            return CLI_USAGE;
-        }
-    if (!are_listen_urls(&serving.options.listen))
+        if (argv[i][0] == '\0')
+            return cli_usage_error("serve: PATH is empty; . is the current folder");
+    if (check_listen_urls(&serving.options.listen) != CLI_OK)
         return CLI_USAGE;
     serving.paths = argv;
     serving.color = isatty(STDERR_FILENO) && getenv("NO_COLOR") == NULL;
 
-    const char **paths = calloc((size_t)serving.path_count + 1, sizeof(*paths));
-    if (paths == NULL) {
-        cli_error("out of memory");
-        return CLI_FAILED;
-    }
-    for (int i = 0; i < serving.path_count; i++)
-        paths[i] = argv[i];
+    argv[serving.path_count] = NULL; /* at the furthest, that which ends the arguments */
 
     tdg__serve_opts_t opts = {
         .config_file = serving.options.config,
-        .paths = paths,
+        .paths = (const char *const *)argv,
         .listen = serving.options.listen.count > 0 ? serving.options.listen.items : NULL,
         .dialect = (tdg__dialect_t)serving.options.dialect,
         .stdio = serving.options.stdio,
@@ -430,7 +420,6 @@ static int run_serve(const cli_command_t *self, int argc, char **argv) {
     if (rv == 0)
         rv = tdg__serve_run(serve);
     tdg__serve_destroy(serve);
-    free(paths);
     return rv == 0 ? CLI_OK : CLI_FAILED;
 }
 

@@ -13,7 +13,6 @@ typedef struct entry {
     char *uri;
     void *payload; /* what waits; NULL: nothing */
     size_t bytes;
-    uint64_t merged;
     uint64_t running;
 } entry_t;
 
@@ -96,12 +95,11 @@ static void *take_payload(exec_queue_t *queue, uint32_t id) {
     queue->waiting--;
     queue->bytes -= entry->bytes;
     entry->payload = NULL;
-    entry->merged = entry->bytes = 0;
+    entry->bytes = 0;
     return payload;
 }
 
-int exec_queue_add(exec_queue_t *queue, const char *uri, void *payload, size_t bytes,
-                   uint64_t merged) {
+int exec_queue_add(exec_queue_t *queue, const char *uri, void *payload, size_t bytes) {
     uint32_t id = tdg__map_find(&queue->by_uri, hash_of(queue, uri), has_uri, queue, uri);
 
     if (id == 0 && make_entry(queue, uri, &id) < 0) {
@@ -113,11 +111,9 @@ int exec_queue_add(exec_queue_t *queue, const char *uri, void *payload, size_t b
         bytes = queue->merge(entry->payload, payload);
         queue->release(entry->payload);
         queue->bytes -= entry->bytes;
-        entry->merged += 1 + merged;
     } else {
         tdg__list_append(&queue->ready, &queue->uris, offsetof(entry_t, link), id);
         queue->waiting++;
-        entry->merged = merged;
     }
     entry->payload = payload;
     entry->bytes = bytes;
@@ -129,25 +125,23 @@ bool exec_queue_is_full(const exec_queue_t *queue) {
     return queue->bytes > queue->max_bytes;
 }
 
-bool exec_queue_next(exec_queue_t *queue, exec_run_t *ret) {
+void *exec_queue_next(exec_queue_t *queue, uint32_t *ret_id) {
     if (queue->running >= queue->max_running)
-        return false;
+        return NULL;
 
     /* Those that may not run now have something running: they are few. */
     for (uint32_t id = queue->ready.first; id != 0;) {
         entry_t *entry = tdg__pool_get(&queue->uris, id);
 
         if (entry->running < queue->max_per_uri) {
-            ret->id = id;
-            ret->merged = entry->merged;
-            ret->payload = take_payload(queue, id);
+            *ret_id = id;
             entry->running++;
             queue->running++;
-            return true;
+            return take_payload(queue, id);
         }
         id = entry->link.next;
     }
-    return false;
+    return NULL;
 }
 
 void exec_queue_over(exec_queue_t *queue, uint32_t id) {

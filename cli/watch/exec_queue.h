@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Which command runs when, for `tidings watch --exec`. Per URI as many run at a time as
- * allowed, one unless asked for more; what comes meanwhile merges into one run, which
- * knows how many changes it stands for; URIs take turns in the order in which
- * they came. It starts nothing and knows no clock: the caller runs the commands, asks for the
- * next run and reports when one is over. */
+ * allowed, one unless asked for more; what comes meanwhile merges into one run; URIs take
+ * turns in the order in which they came. It starts nothing and knows no clock: the caller
+ * runs the commands, asks for the next run and reports when one is over. */
 #ifndef TDG_CLI_EXEC_QUEUE_H
 #define TDG_CLI_EXEC_QUEUE_H
 
@@ -28,13 +27,6 @@ typedef struct exec_queue {
     tdg__hash_key_t key;
 } exec_queue_t;
 
-/* One run. */
-typedef struct exec_run {
-    uint32_t id;     /* for exec_queue_over() */
-    void *payload;   /* yours from now on */
-    uint64_t merged; /* earlier ones that it stands for as well */
-} exec_run_t;
-
 /* At most `max_running` in all and `max_per_uri` of one URI run; more than `max_bytes` of
  * what waits make it full. `merge` lets a newer payload stand for an older one, which is
  * released then, and returns how many bytes the newer one costs after that. */
@@ -44,17 +36,15 @@ void exec_queue_init(exec_queue_t *queue, size_t max_running, size_t max_per_uri
 void exec_queue_done(exec_queue_t *queue);
 
 /* Something about a URI wants a run. The payload is stolen; `bytes` is what it costs to
- * keep, and `merged` how many changes it stands for besides its own. Returns 0 or
- * TDG_ENOMEM. */
-int exec_queue_add(exec_queue_t *queue, const char *uri, void *payload, size_t bytes,
-                   uint64_t merged);
+ * keep. Returns 0 or TDG_ENOMEM. */
+int exec_queue_add(exec_queue_t *queue, const char *uri, void *payload, size_t bytes);
 
 /* Whether so much waits that no more should come for now. */
 bool exec_queue_is_full(const exec_queue_t *queue);
 
-/* Stores what may run now; false: nothing, for now. It counts as running until it is reported
- * to be over. */
-bool exec_queue_next(exec_queue_t *queue, exec_run_t *ret);
+/* What may run now, yours from then on; NULL: nothing, for now. It counts as running until
+ * it is reported to be over. */
+void *exec_queue_next(exec_queue_t *queue, uint32_t *ret_id);
 void exec_queue_over(exec_queue_t *queue, uint32_t id);
 
 /* Drops what waits, and nothing that runs. */

@@ -84,11 +84,10 @@ static int read_filter(watch_t *watch) {
     if (text == NULL)
         return CLI_OK;
     int rv = tdg__json_parse(text, strlen(text), &limits, &watch->filter, &error);
-    if (rv < 0) {
-        cli_error("watch: --filter is not JSON: %s (at byte %zu)",
-                  rv == TDG_ENOMEM ? tdg_strerror(rv) : error.text, error.at);
-        return CLI_USAGE;
-    }
+    if (rv < 0)
+        return cli_usage_error("watch: --filter is not JSON: %s (at byte %zu)",
+                               rv == TDG_ENOMEM ? tdg_strerror(rv) : error.text,
+                               error.at);
     rv = tdg__filter_parse(watch->filter, &filter_limits, &filter, &error);
     tdg__filter_destroy(filter);
     if (rv < 0)
@@ -102,17 +101,16 @@ static int check_options(watch_t *watch) {
 
     if (opts->exec == NULL &&
         (opts->parallel > 0 || opts->jobs > 0 || opts->exec_timeout_ms > 0))
-        cli_error("watch: --parallel, --jobs and --exec-timeout go only with --exec");
-    else if (opts->exec != NULL && opts->exec[0] == '\0')
-        cli_error("watch: --exec needs a command");
-    else if (opts->debounce_ms >= 0 && opts->batch_ms >= 0)
-        cli_error("watch: --debounce and --batch do not go together");
-    else if (opts->jobs > 0 && opts->parallel > opts->jobs)
-        cli_error("watch: --parallel cannot be more than --jobs, which is %ld",
-                  opts->jobs);
-    else
-        return read_filter(watch);
-    return CLI_USAGE;
+        return cli_usage_error(
+            "watch: --parallel, --jobs and --exec-timeout go only with --exec");
+    if (opts->exec != NULL && opts->exec[0] == '\0')
+        return cli_usage_error("watch: --exec needs a command");
+    if (opts->debounce_ms >= 0 && opts->batch_ms >= 0)
+        return cli_usage_error("watch: --debounce and --batch do not go together");
+    if (opts->jobs > 0 && opts->parallel > opts->jobs)
+        return cli_usage_error(
+            "watch: --parallel cannot be more than --jobs, which is %ld", opts->jobs);
+    return read_filter(watch);
 }
 
 /* Fills in what depends on other options. */
@@ -167,12 +165,6 @@ static void take_signals(watch_t *watch) {
         leave_by_signal(watch, numbers[i]);
 }
 
-/* With --once: at the first change; where it has a command, when that is over. */
-static void leave_after_change(watch_t *watch) {
-    watch->waits_for_command = watch->opts.exec != NULL;
-    leave(watch, CLI_OK);
-}
-
 /* ---- What happened ------------------------------------------------------ */
 
 static bool runs_command(const watch_t *watch, const watch_item_t *item) {
@@ -186,7 +178,7 @@ static void notice_end(watch_t *watch, const watch_item_t *item) {
         if (watch->opts.no_retry)
             leave(watch, CLI_UNREACHABLE); /* the client reopens a single stream anyway */
     } else if (item->kind == WATCH_CLOSED)
-        leave(watch, item->facts->code == TDG_EREFUSED ? CLI_DENIED : CLI_UNREACHABLE);
+        leave(watch, item->event->code == TDG_EREFUSED ? CLI_DENIED : CLI_UNREACHABLE);
     else if (item->kind == WATCH_LOST && ++watch->lost == watch->uri_count)
         leave(watch, CLI_NOT_FOUND);
 }
@@ -223,9 +215,9 @@ static void take_item(watch_t *watch, watch_item_t *item) {
         watch_say(watch, "out of memory: some of what changed is not shown");
         return;
     }
-    bool list = item->kind == WATCH_LIST_CHANGED && item->event != NULL;
+    bool list = item->kind == WATCH_LIST_CHANGED && !item->is_found;
     if (list) /* the thread finds out whether it is different */
-        watch_follow_list(watch, item->facts->list);
+        watch_follow_list(watch, item->event->list);
     if (list || watch->leaving || !watch_is_news(watch, item)) {
         watch_item_free(item);
         return;
@@ -236,13 +228,15 @@ static void take_item(watch_t *watch, watch_item_t *item) {
     else
         watch_show_item(watch, item);
     notice_end(watch, item);
-    bool change = watch_item_is_change(item);
+    bool change = item->kind <= WATCH_LIST_CHANGED;
     if (runs_command(watch, item))
         watch_exec_add(watch, item);
     else
         watch_item_free(item);
-    if (change && watch->opts.once)
-        leave_after_change(watch);
+    if (change && watch->opts.once) { /* if there is a command, when that is over */
+        watch->waits_for_command = watch->opts.exec != NULL;
+        leave(watch, CLI_OK);
+    }
 }
 
 static void take_events(watch_t *watch) {
@@ -269,7 +263,7 @@ static void take_notes(watch_t *watch) {
         switch (note->kind) {
         case WATCH_NOTE_READY:
             watch->client = watch->follow.client;
-            watch_news_start(watch, note->contents);
+            json_object_update(watch->listed, note->contents);
             if (watch->opts.json)
                 watch_json_ready(watch, note->count);
             else
@@ -409,7 +403,7 @@ static int watch_init(watch_t *watch) {
 static bool watch_done(watch_t *watch) {
     if (!watch_follow_stop(watch))
         return false;
-    watch_exec_done(watch);
+    exec_queue_done(&watch->exec.queue);
     tdg__text_done(&watch->out);
     json_decref(watch->base);
     json_decref(watch->deleted);
@@ -437,14 +431,10 @@ static int run(const cli_command_t *self, int argc, char **argv) {
     watch.uri_count = (size_t)operands;
 
     /* Else the next descriptor would take its place. */
-    if (fcntl(STDOUT_FILENO, F_GETFD) < 0 || fcntl(STDERR_FILENO, F_GETFD) < 0) {
-        cli_error("watch: standard output or standard error is closed");
-        return CLI_FAILED;
-    }
-    if (watch_init(&watch) < 0 || watch_follow_start(&watch) < 0) {
-        cli_error("watch: %s", strerror(errno));
-        return CLI_FAILED;
-    }
+    if (fcntl(STDOUT_FILENO, F_GETFD) < 0 || fcntl(STDERR_FILENO, F_GETFD) < 0)
+        return cli_error("watch: standard output or standard error is closed");
+    if (watch_init(&watch) < 0 || watch_follow_start(&watch) < 0)
+        return cli_error("watch: %s", strerror(errno));
     run_loop(&watch);
     if (!watch_done(&watch))
         _exit(watch.exit_code);

@@ -31,7 +31,7 @@ typedef enum watch_kind {
     WATCH_LISTED,   /* new in the list of resources, and watched from now on */
     WATCH_UNLISTED, /* not in it any more, and not watched any more */
     WATCH_LIST_CHANGED,
-    WATCH_LOST,
+    WATCH_LOST, /* from here on: something about us, no change */
     WATCH_DOWN,
     WATCH_UP,
     WATCH_CLOSED,
@@ -42,9 +42,8 @@ typedef enum watch_kind {
 typedef struct watch_item {
     watch_kind_t kind;
     uint64_t merged;
-    const tdg_event_t *facts; /* all but the kind */
-    tdg_event_t *event;       /* where they come from; NULL: they are our own */
-    tdg_event_t own;
+    tdg_event_t *event; /* all but the kind */
+    bool is_found;
 } watch_item_t;
 
 /* New items; NULL: memory is out. The event and `contents` (may be NULL) are stolen. */
@@ -52,16 +51,10 @@ watch_item_t *watch_item_from(tdg_event_t *event);
 watch_item_t *watch_item_found(watch_kind_t kind, tdg_list_kind_t list, const char *uri,
                                json_t *contents);
 
-/* The newer one stands for both, by the rules of the client's events; but `merged` is
- * left as it is. The older one is good for nothing but to be freed. */
-void watch_item_merge(watch_item_t *older, watch_item_t *newer);
 void watch_item_free(watch_item_t *item); /* NULL is accepted */
 
 const char *watch_kind_name(watch_kind_t kind); /* as in JSON and TIDINGS_KIND */
 const char *watch_list_name(tdg_list_kind_t list);
-
-/* Whether it is what one waits for with --once: a change, not something about us. */
-bool watch_item_is_change(const watch_item_t *item);
 
 /* ---- Commands ----------------------------------------------------------- */
 
@@ -89,8 +82,7 @@ typedef struct watch_exec {
     bool hurry;    /* we are leaving, and end what runs */
 } watch_exec_t;
 
-void watch_exec_init(watch_t *watch);
-void watch_exec_done(watch_t *watch);
+void watch_exec_init(watch_t *watch); /* exec_queue_done() undoes it */
 
 /* Wants a run about an item, which is stolen. */
 void watch_exec_add(watch_t *watch, watch_item_t *item);
@@ -199,10 +191,6 @@ void watch_read_bases(watch_t *watch, const char *const *uris, size_t count);
 void watch_look_for_given(watch_t *watch);
 
 /* ---- What is news ------------------------------------------------------- */
-
-/* The resources that are listed at the start, by URI; borrowed, and NULL where the list
- * is not followed. */
-void watch_news_start(watch_t *watch, json_t *listed);
 
 /* False: it was shown already, in another way. An update of a resource that is new becomes
  * one of the list. */

@@ -54,7 +54,7 @@ void watch_set_base(watch_t *watch, const char *uri, const json_t *contents) {
 
 static bool is_new(const watch_item_t *item, const json_t *base) {
     const char *type =
-        json_string_value(json_object_get(item->facts->metadata, "change_type"));
+        json_string_value(json_object_get(item->event->metadata, "change_type"));
 
     return item->kind == WATCH_LISTED || json_is_null(base) ||
            (base == NULL && type != NULL && strcmp(type, "created") == 0);
@@ -66,10 +66,10 @@ static watch_diff_t compare_texts(const watch_item_t *item, const json_t *base,
     size_t len = ret->len;
 
     if (json_is_string(base))
-        before = (diff_side_t){item->facts->uri, json_string_value(base),
+        before = (diff_side_t){item->event->uri, json_string_value(base),
                                json_string_length(base)};
     if (json_is_string(now))
-        after = (diff_side_t){item->facts->uri, json_string_value(now),
+        after = (diff_side_t){item->event->uri, json_string_value(now),
                               json_string_length(now)};
     if (diff_unified(&before, &after, ret) < 0)
         return WATCH_DIFF_LARGE;
@@ -82,11 +82,11 @@ watch_diff_t watch_compare(watch_t *watch, const watch_item_t *item, tdg__text_t
     watch_diff_t result;
     body_t content;
 
-    if (item->kind > WATCH_UNLISTED || (!gone && item->facts->contents == NULL))
+    if (item->kind > WATCH_UNLISTED || (!gone && item->event->contents == NULL))
         return WATCH_DIFF_NONE;
-    if (body_init(&content, item->facts->contents) < 0)
+    if (body_init(&content, item->event->contents) < 0)
         return WATCH_DIFF_NONE;
-    base = json_incref(json_object_get(watch->base, item->facts->uri));
+    base = json_incref(json_object_get(watch->base, item->event->uri));
     now = gone ? json_null() : base_of(&content);
 
     if (!gone && !content.is_text)
@@ -98,7 +98,7 @@ watch_diff_t watch_compare(watch_t *watch, const watch_item_t *item, tdg__text_t
     else
         result = compare_texts(item, base, now, ret);
 
-    set_base(watch, item->facts->uri, now);
+    set_base(watch, item->event->uri, now);
     json_decref(base);
     body_done(&content);
     return result;

@@ -21,6 +21,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "client/session/event.h"
 
 enum {
     MAX_WAITING = 64 << 20,  /* bytes of what waits for its command */
@@ -34,12 +35,18 @@ extern char **environ;
 
 /* About the memory that an item takes while it waits. */
 static size_t cost_of(const watch_item_t *item) {
-    return ITEM_COST + strlen(item->facts->uri) + tdg__json_weigh(item->facts->metadata) +
-           tdg__json_weigh(item->facts->contents);
+    return ITEM_COST + strlen(item->event->uri) + tdg__json_weigh(item->event->metadata) +
+           tdg__json_weigh(item->event->contents);
 }
 
-static size_t merge(void *older, void *newer) {
-    watch_item_merge(older, newer);
+/* The newer one stands for both, by the rules of the client's events. */
+static size_t merge(void *waiting, void *payload) {
+    watch_item_t *older = waiting, *newer = payload;
+
+    /* what is found by following the list has no version to compare */
+    if (!older->is_found && !newer->is_found)
+        tdg__event_merge(older->event, newer->event);
+    newer->merged += 1 + older->merged;
     return cost_of(newer);
 }
 
@@ -56,13 +63,8 @@ void watch_exec_init(watch_t *watch) {
         exec->commands[i].pidfd = exec->commands[i].input = -1;
 }
 
-void watch_exec_done(watch_t *watch) {
-    exec_queue_done(&watch->exec.queue);
-}
-
 void watch_exec_add(watch_t *watch, watch_item_t *item) {
-    if (exec_queue_add(&watch->exec.queue, item->facts->uri, item, cost_of(item),
-                       item->merged) < 0)
+    if (exec_queue_add(&watch->exec.queue, item->event->uri, item, cost_of(item)) < 0)
         watch_say(watch, "out of memory: a command is not run");
 }
 
@@ -71,9 +73,8 @@ void watch_exec_add(watch_t *watch, watch_item_t *item) {
 enum { VARIABLES = 10 };
 
 typedef struct environment {
-    char **list; /* ends with NULL; the first are ours */
-    char *own[VARIABLES];
-    size_t count;
+    char **list;                  /* ends with NULL */
+    size_t count;                 /* of the first ones, which are ours */
     const char *names[VARIABLES]; /* of ours, also those that are left out */
     size_t name_count;
 } environment_t;
@@ -84,7 +85,7 @@ static void set_variable(environment_t *environment, const char *name,
 
     environment->names[environment->name_count++] = name;
     if (strlen(value) <= MAX_VARIABLE && asprintf(&text, "%s=%s", name, value) >= 0)
-        environment->own[environment->count++] = text;
+        environment->list[environment->count++] = text;
 }
 
 static void set_number(environment_t *environment, const char *name, int64_t value) {
@@ -97,16 +98,16 @@ static void set_number(environment_t *environment, const char *name, int64_t val
 static void set_facts(watch_t *watch, environment_t *environment,
                       const watch_command_t *command) {
     const watch_item_t *item = command->item;
-    char *metadata = item->facts->metadata != NULL
-                         ? json_dumps(item->facts->metadata, JSON_COMPACT)
+    char *metadata = item->event->metadata != NULL
+                         ? json_dumps(item->event->metadata, JSON_COMPACT)
                          : NULL;
 
-    set_variable(environment, "TIDINGS_URI", item->facts->uri);
+    set_variable(environment, "TIDINGS_URI", item->event->uri);
     set_variable(environment, "TIDINGS_KIND", watch_kind_name(item->kind));
-    set_number(environment, "TIDINGS_VERSION", item->facts->version);
+    set_number(environment, "TIDINGS_VERSION", item->event->version);
     set_number(environment, "TIDINGS_MERGED", (int64_t)item->merged);
-    set_number(environment, "TIDINGS_MAYBE", item->facts->maybe);
-    set_number(environment, "TIDINGS_TIME_MS", item->facts->at_ms);
+    set_number(environment, "TIDINGS_MAYBE", item->event->maybe);
+    set_number(environment, "TIDINGS_TIME_MS", item->event->at_ms);
     set_number(environment, "TIDINGS_SIZE", (int64_t)command->content.len);
     set_variable(environment, "TIDINGS_MIME_TYPE", command->content.mime_type);
     set_variable(environment, "TIDINGS_SERVER", watch->opts.target.name);
@@ -128,7 +129,7 @@ static bool is_replaced(const environment_t *environment, const char *variable) 
 
 static bool environment_init(watch_t *watch, environment_t *environment,
                              const watch_command_t *command) {
-    size_t count = 0, at = 0;
+    size_t count = 0, at;
 
     memset(environment, 0, sizeof(*environment));
     while (environ[count] != NULL)
@@ -138,8 +139,7 @@ static bool environment_init(watch_t *watch, environment_t *environment,
         return false;
 
     set_facts(watch, environment, command);
-    for (; at < environment->count; at++)
-        environment->list[at] = environment->own[at];
+    at = environment->count;
     for (size_t i = 0; i < count; i++)
         if (!is_replaced(environment, environ[i]))
             environment->list[at++] = environ[i];
@@ -148,7 +148,7 @@ static bool environment_init(watch_t *watch, environment_t *environment,
 
 static void environment_done(environment_t *environment) {
     for (size_t i = 0; i < environment->count; i++)
-        free(environment->own[i]);
+        free(environment->list[i]);
     tdg__free(environment->list);
 }
 
@@ -274,13 +274,12 @@ static watch_command_t *free_place(watch_exec_t *exec) {
 void watch_exec_start(watch_t *watch) {
     watch_exec_t *exec = &watch->exec;
     watch_command_t *command;
-    exec_run_t run;
 
-    while ((command = free_place(exec)) != NULL && exec_queue_next(&exec->queue, &run)) {
-        command->id = run.id;
-        command->item = run.payload;
-        command->item->merged = run.merged;
-        body_init(&command->content, command->item->facts->contents);
+    while ((command = free_place(exec)) != NULL) {
+        command->item = exec_queue_next(&exec->queue, &command->id);
+        if (command->item == NULL)
+            return;
+        body_init(&command->content, command->item->event->contents);
         int rv = start_command(watch, command);
         if (rv != 0) {
             watch_say(watch, "cannot start the command: %s", strerror(rv));

@@ -7,7 +7,6 @@
 #include "watch/watch.h"
 
 #include <fcntl.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -128,12 +127,10 @@ static int follow_list(watch_t *watch, bool first) {
     if (code == CLI_OK && first && added != NULL)
         watch_read_bases(watch, added, new_count);
     for (size_t i = 0; gone != NULL && i < gone_count; i++) {
-        tdg_client_unsubscribe(follow->client, gone[i], NULL);
-        watch_note_send_item(watch, WATCH_UNLISTED, TDG_LIST_RESOURCES, gone[i], NULL);
-    }
-    for (size_t i = 0; gone != NULL && i < gone_count; i++) {
         char *uri = tdg__strdup(gone[i]); /* it is the key itself */
 
+        tdg_client_unsubscribe(follow->client, gone[i], NULL);
+        watch_note_send_item(watch, WATCH_UNLISTED, TDG_LIST_RESOURCES, gone[i], NULL);
         if (uri != NULL)
             json_object_del(follow->known, uri);
         tdg__free(uri);

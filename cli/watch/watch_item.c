@@ -2,7 +2,6 @@
 #include "watch/watch.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "client/session/event.h"
 
 static const char *const kind_names[] = {
@@ -42,33 +41,22 @@ watch_item_t *watch_item_from(tdg_event_t *event) {
         tdg_event_free(event);
         return NULL;
     }
-    item->kind = kinds[event->kind];
-    item->merged = event->merged;
-    item->facts = item->event = event;
+    *item = (watch_item_t){kinds[event->kind], event->merged, event, false};
     return item;
-}
-
-void watch_item_merge(watch_item_t *older, watch_item_t *newer) {
-    /* what is found by following the list has no version to compare */
-    if (older->event != NULL && newer->event != NULL)
-        tdg__event_merge(older->event, newer->event);
 }
 
 watch_item_t *watch_item_found(watch_kind_t kind, tdg_list_kind_t list, const char *uri,
                                json_t *contents) {
-    watch_item_t *item = tdg__calloc(1, sizeof(*item));
-    char *own = tdg__strdup(uri);
+    tdg_event_t *event =
+        tdg__event_create(TDG_EVENT_UPDATED, uri, NULL, contents, 0, NULL);
+    watch_item_t *item = event != NULL ? watch_item_from(event) : NULL;
 
-    if (item == NULL || (uri != NULL && own == NULL)) {
-        tdg__free(item);
-        tdg__free(own);
-        json_decref(contents);
-        return NULL;
+    json_decref(contents);
+    if (item != NULL) {
+        item->kind = kind;
+        item->is_found = true;
+        event->list = list;
     }
-    item->kind = kind;
-    item->own = (tdg_event_t){
-        .list = list, .uri = own, .at_ms = tdg__wall_ms(), .contents = contents};
-    item->facts = &item->own;
     return item;
 }
 
@@ -76,11 +64,5 @@ void watch_item_free(watch_item_t *item) {
     if (item == NULL)
         return;
     tdg_event_free(item->event);
-    tdg__free((char *)(uintptr_t)item->own.uri);
-    json_decref((json_t *)(uintptr_t)item->own.contents);
     tdg__free(item);
-}
-
-bool watch_item_is_change(const watch_item_t *item) {
-    return item->kind <= WATCH_LIST_CHANGED;
 }

@@ -22,10 +22,6 @@ static bool note(json_t *notes, const char *uri, json_t *value) {
     return json_object_set_new(notes, uri, value) == 0;
 }
 
-void watch_news_start(watch_t *watch, json_t *listed) {
-    json_object_update(watch->listed, listed);
-}
-
 static json_int_t hash_of(const watch_t *watch, const json_t *contents) {
     body_t body;
 
@@ -36,27 +32,27 @@ static json_int_t hash_of(const watch_t *watch, const json_t *contents) {
 }
 
 static void remember_content(watch_t *watch, const watch_item_t *item) {
-    if (item->facts->contents != NULL)
-        note(watch->hashes, item->facts->uri,
-             json_integer(hash_of(watch, item->facts->contents)));
+    if (item->event->contents != NULL)
+        note(watch->hashes, item->event->uri,
+             json_integer(hash_of(watch, item->event->contents)));
 }
 
 /* Whether it is what was shown when it was new. Asked once. */
 static bool is_as_listed(watch_t *watch, const watch_item_t *item) {
-    const json_t *hash = json_object_get(watch->hashes, item->facts->uri);
-    bool same = hash != NULL && item->facts->contents != NULL &&
-                json_integer_value(hash) == hash_of(watch, item->facts->contents);
+    const json_t *hash = json_object_get(watch->hashes, item->event->uri);
+    bool same = hash != NULL && item->event->contents != NULL &&
+                json_integer_value(hash) == hash_of(watch, item->event->contents);
 
-    json_object_del(watch->hashes, item->facts->uri);
+    json_object_del(watch->hashes, item->event->uri);
     return same;
 }
 
 /* New in the list, by whichever way we hear of it first. */
 static bool is_listed_news(watch_t *watch, watch_item_t *item) {
-    json_object_del(watch->deleted, item->facts->uri);
-    if (json_object_get(watch->listed, item->facts->uri) != NULL)
+    json_object_del(watch->deleted, item->event->uri);
+    if (json_object_get(watch->listed, item->event->uri) != NULL)
         return item->kind == WATCH_UPDATED && !is_as_listed(watch, item);
-    if (note(watch->listed, item->facts->uri, json_true())) {
+    if (note(watch->listed, item->event->uri, json_true())) {
         item->kind = WATCH_LISTED;
         remember_content(watch, item);
     }
@@ -64,22 +60,22 @@ static bool is_listed_news(watch_t *watch, watch_item_t *item) {
 }
 
 bool watch_is_news(watch_t *watch, watch_item_t *item) {
-    if (watch->uri_count > 0 || item->facts->uri == NULL)
+    if (watch->uri_count > 0 || item->event->uri == NULL)
         return true;
     switch (item->kind) {
     case WATCH_UPDATED:
     case WATCH_LISTED:
         return is_listed_news(watch, item);
     case WATCH_DELETED:
-        json_object_del(watch->hashes, item->facts->uri);
-        note(watch->deleted, item->facts->uri, json_true());
+        json_object_del(watch->hashes, item->event->uri);
+        note(watch->deleted, item->event->uri, json_true());
         return true;
     case WATCH_UNLISTED:
-        json_object_del(watch->hashes, item->facts->uri);
-        json_object_del(watch->listed, item->facts->uri);
-        if (json_object_del(watch->deleted, item->facts->uri) < 0)
+        json_object_del(watch->hashes, item->event->uri);
+        json_object_del(watch->listed, item->event->uri);
+        if (json_object_del(watch->deleted, item->event->uri) < 0)
             return true;
-        watch_forget_base(watch, item->facts->uri);
+        watch_forget_base(watch, item->event->uri);
         return false;
     default:
         return true;

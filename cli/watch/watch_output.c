@@ -30,16 +30,10 @@ static void on_signal(int number) {
 
 /* Without SA_RESTART: a write to a terminal or pipe that is stuck is interrupted. */
 int watch_catch_signals(watch_t *watch) {
-    struct sigaction action = {.sa_handler = on_signal};
-    int numbers[CLI_ENDING_SIGNALS];
-    size_t count = cli_ending_signals(numbers);
-
     if (pipe2(watch->signals, O_CLOEXEC | O_NONBLOCK) < 0)
         return TDG_ESYSTEM;
     signal_pipe = watch->signals[1];
-    sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < count; i++)
-        sigaction(numbers[i], &action, NULL);
+    cli_handle_ending_signals(on_signal, 0);
     return 0;
 }
 

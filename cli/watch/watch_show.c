@@ -13,38 +13,19 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "config/value.h"
 #include "terminal.h"
 
 enum { MAX_WORD = 4096 }; /* bytes of a URI or such that are shown */
 
-#define DIM "\033[2m"
-#define BOLD "\033[1m"
-#define RED "\033[31m"
-#define GREEN "\033[32m"
-#define YELLOW "\033[33m"
-#define CYAN "\033[36m"
-#define OFF "\033[0m"
-
+/* A text, perhaps of a server, as part of one line. */
 static void put(watch_t *watch, const char *color, const char *text) {
-    bool colored = watch->color && color != NULL;
-
-    if (colored)
-        tdg__text_put(&watch->out, color);
-    tdg__text_put(&watch->out, text);
-    if (colored)
-        tdg__text_put(&watch->out, OFF);
-}
-
-/* Text of a server, as part of one line. */
-static void put_word(watch_t *watch, const char *color, const char *text) {
     bool colored = watch->color && color != NULL;
 
     if (colored)
         tdg__text_put(&watch->out, color);
     cli_put_plain(&watch->out, text, strnlen(text, MAX_WORD), false);
     if (colored)
-        tdg__text_put(&watch->out, OFF);
+        tdg__text_put(&watch->out, CLI_OFF);
 }
 
 static void clock_text(int64_t at_ms, char *out, size_t size) {
@@ -65,9 +46,9 @@ void watch_say(watch_t *watch, const char *format, ...) {
     va_end(args);
 
     tdg__text_init(&line, SIZE_MAX);
-    tdg__text_put(&line, watch->color_errors ? DIM "tidings: " : "tidings: ");
+    tdg__text_put(&line, watch->color_errors ? CLI_DIM "tidings: " : "tidings: ");
     cli_put_plain(&line, text, strlen(text), false);
-    tdg__text_put(&line, watch->color_errors ? OFF "\n" : "\n");
+    tdg__text_put(&line, watch->color_errors ? CLI_OFF "\n" : "\n");
     if (line.error == 0)
         fwrite(line.data, 1, line.len, stderr);
     tdg__text_done(&line);
@@ -111,37 +92,37 @@ typedef struct facts {
 static void put_fact(facts_t *facts, const char *color, const char *text) {
     if (facts->count++ > 0)
         put(facts->watch, NULL, ", ");
-    put_word(facts->watch, color, text);
+    put(facts->watch, color, text);
 }
 
 static void put_kind(facts_t *facts, const watch_item_t *item) {
     const char *type =
-        json_string_value(json_object_get(item->facts->metadata, "change_type"));
+        json_string_value(json_object_get(item->event->metadata, "change_type"));
 
     switch (item->kind) {
     case WATCH_DELETED:
-        put_fact(facts, RED, "deleted");
+        put_fact(facts, CLI_RED, "deleted");
         break;
     case WATCH_LISTED:
-        put_fact(facts, GREEN, "new in the list");
+        put_fact(facts, CLI_GREEN, "new in the list");
         break;
     case WATCH_UNLISTED:
-        put_fact(facts, RED, "gone from the list");
+        put_fact(facts, CLI_RED, "gone from the list");
         break;
     default:
-        if (item->facts->maybe)
-            put_fact(facts, YELLOW, "may have changed");
+        if (item->event->maybe)
+            put_fact(facts, CLI_YELLOW, "may have changed");
         else
-            put_fact(facts, GREEN, type != NULL ? type : "updated");
+            put_fact(facts, CLI_GREEN, type != NULL ? type : "updated");
         break;
     }
 }
 
 static void put_size(facts_t *facts, const watch_item_t *item, const body_t *content) {
-    const json_t *size = json_object_get(item->facts->metadata, "size");
+    const json_t *size = json_object_get(item->event->metadata, "size");
     char text[48];
 
-    if (item->facts->contents != NULL)
+    if (item->event->contents != NULL)
         put_fact(facts, NULL, size_text((int64_t)content->len, text, sizeof(text)));
     else if (json_is_integer(size) && json_integer_value(size) >= 0)
         put_fact(facts, NULL, size_text(json_integer_value(size), text, sizeof(text)));
@@ -162,42 +143,42 @@ static void put_facts(watch_t *watch, const watch_item_t *item, const body_t *co
     put_size(&facts, item, content);
     if (item->merged > 0) {
         snprintf(text, sizeof(text), "%" PRIu64 " more merged", item->merged);
-        put_fact(&facts, DIM, text);
+        put_fact(&facts, CLI_DIM, text);
     }
-    if (item->facts->polled)
-        put_fact(&facts, DIM, "found by looking");
-    if (item->facts->older)
-        put_fact(&facts, YELLOW, "older than the one before");
+    if (item->event->polled)
+        put_fact(&facts, CLI_DIM, "found by looking");
+    if (item->event->older)
+        put_fact(&facts, CLI_YELLOW, "older than the one before");
     if (diff > WATCH_DIFF_TEXT)
-        put_fact(&facts, YELLOW, differences[diff]);
-    if (item->facts->code != 0)
-        put_fact(&facts, RED,
-                 item->facts->message != NULL ? item->facts->message
-                                              : tdg_strerror(item->facts->code));
+        put_fact(&facts, CLI_YELLOW, differences[diff]);
+    if (item->event->code != 0)
+        put_fact(&facts, CLI_RED,
+                 item->event->message != NULL ? item->event->message
+                                              : tdg_strerror(item->event->code));
 }
 
 static void put_line(watch_t *watch, const watch_item_t *item, const body_t *content,
                      watch_diff_t diff) {
     char when[16], version[32];
 
-    clock_text(item->facts->at_ms, when, sizeof(when));
-    put(watch, DIM, when);
+    clock_text(item->event->at_ms, when, sizeof(when));
+    put(watch, CLI_DIM, when);
     put(watch, NULL, "  ");
     if (item->kind == WATCH_LIST_CHANGED) {
-        put(watch, BOLD, watch_list_name(item->facts->list));
-        put(watch, item->facts->maybe ? YELLOW : GREEN,
-            item->facts->maybe ? "  the list may have changed"
+        put(watch, CLI_BOLD, watch_list_name(item->event->list));
+        put(watch, item->event->maybe ? CLI_YELLOW : CLI_GREEN,
+            item->event->maybe ? "  the list may have changed"
                                : "  the list has changed");
     } else {
-        put_word(watch, BOLD, item->facts->uri);
-        if (item->facts->version > 0) {
-            snprintf(version, sizeof(version), "  v%" PRId64, item->facts->version);
-            put(watch, CYAN, version);
+        put(watch, CLI_BOLD, item->event->uri);
+        if (item->event->version > 0) {
+            snprintf(version, sizeof(version), "  v%" PRId64, item->event->version);
+            put(watch, CLI_CYAN, version);
         }
         put(watch, NULL, "  ");
         put_facts(watch, item, content, diff);
     }
-    put(watch, NULL, "\n");
+    tdg__text_put(&watch->out, "\n");
 }
 
 /* ---- Contents and differences ------------------------------------------- */
@@ -213,35 +194,35 @@ static void put_text(watch_t *watch, const char *text, size_t len) {
 static void put_content(watch_t *watch, const watch_item_t *item, const body_t *content) {
     char size[48];
 
-    if (item->facts->contents == NULL)
+    if (item->event->contents == NULL)
         return;
     if (!content->is_text) {
-        put(watch, DIM, "[");
-        put(watch, DIM, size_text((int64_t)content->len, size, sizeof(size)));
-        put(watch, DIM, " of ");
-        put_word(watch, DIM,
-                 content->mime_type[0] != '\0' ? content->mime_type : "binary data");
-        put(watch, DIM, "]");
-        put(watch, NULL, "\n");
+        put(watch, CLI_DIM, "[");
+        put(watch, CLI_DIM, size_text((int64_t)content->len, size, sizeof(size)));
+        put(watch, CLI_DIM, " of ");
+        put(watch, CLI_DIM,
+            content->mime_type[0] != '\0' ? content->mime_type : "binary data");
+        put(watch, CLI_DIM, "]");
+        tdg__text_put(&watch->out, "\n");
         return;
     }
     if (content->len == 0)
         return;
     put_text(watch, content->data, content->len);
     if (content->data[content->len - 1] != '\n')
-        put(watch, NULL, "\n");
+        tdg__text_put(&watch->out, "\n");
 }
 
 static const char *color_of_line(const char *line) {
     switch (line[0]) {
     case '+':
-        return strncmp(line, "+++ ", 4) == 0 ? BOLD : GREEN;
+        return strncmp(line, "+++ ", 4) == 0 ? CLI_BOLD : CLI_GREEN;
     case '-':
-        return strncmp(line, "--- ", 4) == 0 ? BOLD : RED;
+        return strncmp(line, "--- ", 4) == 0 ? CLI_BOLD : CLI_RED;
     case '@':
-        return CYAN;
+        return CLI_CYAN;
     case '\\':
-        return DIM;
+        return CLI_DIM;
     default:
         return NULL;
     }
@@ -258,7 +239,7 @@ static void put_diff(watch_t *watch, const tdg__text_t *diff) {
             tdg__text_put(&watch->out, color);
         put_text(watch, at, len);
         if (color != NULL)
-            tdg__text_put(&watch->out, OFF);
+            tdg__text_put(&watch->out, CLI_OFF);
         tdg__text_put(&watch->out, "\n");
         at += len + (at[len] == '\n');
     }
@@ -272,7 +253,7 @@ static void show_change(watch_t *watch, const watch_item_t *item) {
     tdg__text_t text;
 
     tdg__text_init(&text, SIZE_MAX);
-    body_init(&content, item->facts->contents);
+    body_init(&content, item->event->contents);
     if (watch->opts.diff)
         diff = watch_compare(watch, item, &text);
     put_line(watch, item, &content, diff);
@@ -286,8 +267,8 @@ static void show_change(watch_t *watch, const watch_item_t *item) {
 }
 
 void watch_show_item(watch_t *watch, const watch_item_t *item) {
-    const char *why = item->facts->message != NULL ? item->facts->message
-                                                   : tdg_strerror(item->facts->code);
+    const char *why = item->event->message != NULL ? item->event->message
+                                                   : tdg_strerror(item->event->code);
     char span[32];
 
     switch (item->kind) {
@@ -300,7 +281,7 @@ void watch_show_item(watch_t *watch, const watch_item_t *item) {
                   span_text(cli_now_ms() - watch->down_since_ms, span, sizeof(span)));
         break;
     case WATCH_LOST:
-        watch_say(watch, "%s is no longer watched: %s", item->facts->uri, why);
+        watch_say(watch, "%s is no longer watched: %s", item->event->uri, why);
         break;
     case WATCH_CLOSED:
         watch_say(watch, "the connection is over: %s", why);
@@ -334,7 +315,7 @@ void watch_show_command(watch_t *watch, const watch_command_t *command, int stat
     else
         snprintf(how, sizeof(how), "was ended by signal %d (%s)", WTERMSIG(status),
                  strsignal(WTERMSIG(status)));
-    watch_say(watch, "the command for %s %s after %s%s", command->item->facts->uri, how,
+    watch_say(watch, "the command for %s %s after %s%s", command->item->event->uri, how,
               span_text(cli_now_ms() - command->since_ms, span, sizeof(span)),
               command->late ? ", which is all the time it has" : "");
 }

@@ -28,10 +28,13 @@ static const cli_command_t with_program = {
     .options = options,
 };
 
+static const cli_option_t no_options[] = {CLI_END};
+
 static const cli_command_t without_program = {
     .name = "test",
     .operands = "[WORD]...",
     .max_operands = 5,
+    .options = no_options,
 };
 
 enum { MAX_WORDS = 200 };

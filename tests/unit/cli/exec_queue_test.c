@@ -6,9 +6,21 @@ struct fixture {
     exec_queue_t queue;
 };
 
-/* A payload is the text that it was made from, in counted memory. */
-static void release(void *payload) {
-    free(payload);
+struct payload {
+    uint64_t merged; /* earlier ones that it stands for as well */
+    char text[16];
+};
+
+static struct payload *payload(const char *text) {
+    struct payload *made = calloc(1, sizeof(*made));
+
+    assert_non_null(made);
+    snprintf(made->text, sizeof(made->text), "%s", text);
+    return made;
+}
+
+static void release(void *made) {
+    free(made);
 }
 
 /* What was merged last, and what the newer one costs then. */
@@ -17,31 +29,39 @@ static struct {
     size_t bytes;
 } merging;
 
-static size_t merge(void *older, void *newer) {
-    snprintf(merging.older, sizeof(merging.older), "%s", (const char *)older);
-    snprintf(merging.newer, sizeof(merging.newer), "%s", (const char *)newer);
+static size_t merge(void *waiting, void *coming) {
+    struct payload *older = waiting, *newer = coming;
+
+    strcpy(merging.older, older->text);
+    strcpy(merging.newer, newer->text);
+    newer->merged += 1 + older->merged;
     return merging.bytes;
 }
 
+static int add_bytes(struct fixture *f, const char *uri, const char *text, size_t bytes) {
+    return exec_queue_add(&f->queue, uri, payload(text), bytes);
+}
+
 static void add(struct fixture *f, const char *uri, const char *text) {
-    assert_int_equal(exec_queue_add(&f->queue, uri, strdup(text), strlen(text), 0), 0);
+    assert_int_equal(add_bytes(f, uri, text, strlen(text)), 0);
 }
 
 /* The next run has this payload and stands for so many more. Returns its id. */
 static uint32_t runs(struct fixture *f, const char *text, uint64_t merged) {
-    exec_run_t run;
+    uint32_t id;
+    struct payload *next = exec_queue_next(&f->queue, &id);
 
-    assert_true(exec_queue_next(&f->queue, &run));
-    assert_string_equal(run.payload, text);
-    assert_int_equal(run.merged, merged);
-    release(run.payload);
-    return run.id;
+    assert_non_null(next);
+    assert_string_equal(next->text, text);
+    assert_int_equal(next->merged, merged);
+    release(next);
+    return id;
 }
 
 static void runs_nothing(struct fixture *f) {
-    exec_run_t run;
+    uint32_t id;
 
-    assert_false(exec_queue_next(&f->queue, &run));
+    assert_null(exec_queue_next(&f->queue, &id));
 }
 
 static int setup(void **state) {
@@ -89,7 +109,9 @@ static void collapses_what_comes_meanwhile_into_the_newest(void **state) {
     first = runs(f, "one", 0);
     for (int i = 0; i < 99; i++)
         add(f, "a:1", "more");
-    assert_int_equal(exec_queue_add(&f->queue, "a:1", strdup("last"), 4, 5), 0);
+    struct payload *last = payload("last");
+    last->merged = 5;
+    assert_int_equal(exec_queue_add(&f->queue, "a:1", last, 4), 0);
     assert_int_equal(f->queue.waiting, 1);
     exec_queue_over(&f->queue, first);
     exec_queue_over(&f->queue, runs(f, "last", 99 + 5));
@@ -186,16 +208,16 @@ static void is_full_by_what_waits(void **state) {
     struct fixture *f = *state;
     uint32_t id;
 
-    assert_int_equal(exec_queue_add(&f->queue, "a:1", strdup("x"), 101, 0), 0);
+    assert_int_equal(add_bytes(f, "a:1", "x", 101), 0);
     assert_true(exec_queue_is_full(&f->queue));
     id = runs(f, "x", 0);
     assert_false(exec_queue_is_full(&f->queue));
-    assert_int_equal(exec_queue_add(&f->queue, "a:1", strdup("x"), 101, 0), 0);
+    assert_int_equal(add_bytes(f, "a:1", "x", 101), 0);
     merging.bytes = 100;
-    assert_int_equal(exec_queue_add(&f->queue, "a:1", strdup("y"), 50, 0), 0);
+    assert_int_equal(add_bytes(f, "a:1", "y", 50), 0);
     assert_false(exec_queue_is_full(&f->queue)); /* only one is kept */
     merging.bytes = 101;
-    assert_int_equal(exec_queue_add(&f->queue, "a:1", strdup("z"), 50, 0), 0);
+    assert_int_equal(add_bytes(f, "a:1", "z", 50), 0);
     assert_true(exec_queue_is_full(&f->queue)); /* it took over what the other had */
     exec_queue_over(&f->queue, id);
 }
@@ -232,7 +254,8 @@ static void keeps_its_promises_by_chance(void **state) {
     exec_queue_init(&f->queue, 3, 2, 100, merge, release);
     for (int step = 0; step < STEPS; step++) {
         unsigned what = roll(&dice, 3), uri = roll(&dice, URIS);
-        exec_run_t run;
+        struct payload *next;
+        uint32_t id;
 
         if (what == 0 && step < STEPS - 200) {
             char name[] = {'u', ':', (char)('0' + uri), '\0'};
@@ -245,14 +268,14 @@ static void keeps_its_promises_by_chance(void **state) {
             running[list[i].uri]--;
             exec_queue_over(&f->queue, list[i].id);
             list[i] = list[--count];
-        } else if (what == 2 && exec_queue_next(&f->queue, &run)) {
-            uri = (unsigned)(*(char *)run.payload - '0');
-            told[uri] += 1 + run.merged;
+        } else if (what == 2 && (next = exec_queue_next(&f->queue, &id)) != NULL) {
+            uri = (unsigned)(next->text[0] - '0');
+            told[uri] += 1 + next->merged;
             assert_true(++running[uri] <= 2);
             assert_true(count < 3);
-            list[count].id = run.id;
+            list[count].id = id;
             list[count++].uri = uri;
-            release(run.payload);
+            release(next);
         }
     }
     while (count > 0)
@@ -267,7 +290,7 @@ static void survives_a_lack_of_memory(void **state) {
 
     for (size_t nth = 1;; nth++) {
         memory_fail(nth, MEMORY_ONCE);
-        int rv = exec_queue_add(&f->queue, "a:1", strdup("x"), 1, 0);
+        int rv = add_bytes(f, "a:1", "x", 1);
         bool failed = memory_failed();
         memory_fail(0, MEMORY_ONCE);
 
