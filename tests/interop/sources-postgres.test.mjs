@@ -9,12 +9,13 @@ import { Program } from './lib/program.mjs';
 import { Proxy } from './lib/proxy.mjs';
 import { openAll } from './lib/watched.mjs';
 
-// How soon a server that says nothing counts as gone, and how soon it is tried again.
+// How soon a server that says nothing counts as gone, and how soon it is tried again. A busy
+// machine takes more than half a second to connect, again and again.
 const patience = `    timeout: 2s
     retry: 20ms
     retry-max: 200ms
-    connect-timeout: 500ms
-    probe: 300ms
+    connect-timeout: 10s
+    probe: 1s
 `;
 
 const resources = (port) => `resources:

@@ -467,7 +467,8 @@ static void end_query(tdg__pg_t *pg) {
     pg->active = NULL;
     pg->last = NULL;
     pg->busy = pg->skipping = false;
-    uv_timer_stop(&pg->limit);
+    if (pg->why[0] == '\0') /* else it is on its way to on_limit() */
+        uv_timer_stop(&pg->limit);
     if (query != NULL)
         end(query, &how);
     PQclear(last);
