@@ -18,6 +18,7 @@
 
 #include "base/text.h"
 #include "client/session/core.h"
+#include "client/subs/subscribing.h"
 #include "fuzz.h"
 
 enum {
@@ -460,6 +461,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         .max_subscriptions = 100,
     };
     const tdg__core_opts_t opts = {
+        .upper = &tdg__core_subs,
         .client = &client,
         .now = give_now,
         .random = give_random,

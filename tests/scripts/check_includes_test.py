@@ -88,6 +88,14 @@ class Tree(unittest.TestCase):
         self.write("src/net/tcp/conn.h", "typedef int (*tdg__done_fn)(int status);\n")
         self.finds("tdg__done_fn is defined in base/list.h and in net/tcp/conn.h")
 
+    def test_finds_a_function_that_another_room_defines(self):
+        self.write("src/base/list.h", "/* x() */\nint tdg__list_add(int a,\n                  int b);\n"
+                   "void tdg__list_own(void);\n")
+        self.write("src/base/list.c", "void tdg__list_own(void) {\n}\n")
+        self.write("src/net/udp/conn.c", '#include "base/list.h"\n#include "net/tcp/conn.h"\n'
+                   "int tdg__list_add(int a,\n                  int b) {\n    return a + b;\n}\n")
+        self.finds("tdg__list_add is declared in base and defined in net/udp")
+
     def test_finds_headers_that_include_each_other(self):
         self.write("src/base/list.h", '#include "base/pool.h"\n')
         self.write("src/base/pool.h", '#include "base/list.h"\n')

@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "client/session/event.h"
+#include "client/subs/subscribing.h"
 
 enum { MAX_TASKS = 100000, CLOSE_MS = 5000 };
 
@@ -406,7 +407,8 @@ static int open_loop(tdg_client_t *client) {
 
 static int make_core(tdg_client_t *client) {
     const tdg_client_opts_t *opts = &client->own.opts;
-    tdg__core_opts_t core = {.client = opts,
+    tdg__core_opts_t core = {.upper = &tdg__core_subs,
+                             .client = opts,
                              .now = core_now,
                              .random = core_random,
                              .make_transport = make_transport,

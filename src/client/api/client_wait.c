@@ -4,6 +4,7 @@
  * be done and what came of it live on the stack of whoever waits, which is safe because
  * the core answers everything: in time, or when it is stopped. */
 #include "client/api/client.h"
+#include "client/subs/subscribing.h"
 
 #include <pthread.h>
 #include <string.h>

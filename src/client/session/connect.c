@@ -221,7 +221,7 @@ void tdg__connect_up(tdg__core_t *core) {
                   tdg__version_text(core->version), core->transport->ops->name);
 
     tdg__client_requests_hold(core);
-    tdg__subs_up(core);
+    core->opts.upper->up(core);
     connect->done = NULL;
     if (done != NULL)
         done(connect->user, 0, NULL, NULL);
@@ -362,7 +362,7 @@ void tdg__connect_lost(tdg__core_t *core, int code, const char *why) {
         return;
     }
 
-    tdg__subs_down(core, code, why);
+    core->opts.upper->down(core, code, why);
     clean_up(core);
     schedule(core);
 }
@@ -391,8 +391,8 @@ void tdg__connect_give_up(tdg__core_t *core, int code, const char *why) {
     tdg__core_log(core, TDG_LOG_WARNING, "given up: %s", why);
     tdg__core_timer_stop(core, &core->connect->next);
     tdg__core_timer_stop(core, &core->connect->limit);
-    tdg__subs_down(core, code, why);
-    tdg__subs_stop(core);
+    core->opts.upper->down(core, code, why);
+    core->opts.upper->stop(core);
     tdg__client_requests_fail(core, code, why, true);
     clean_up(core);
     close_transport(core);
@@ -437,7 +437,7 @@ static void say_goodbye(tdg__core_t *core) {
     bool session = core->era == TDG_ERA_LEGACY && connect->ever_up;
     tdg_failure_t ended;
 
-    tdg__subs_stop(core);
+    core->opts.upper->stop(core);
     tdg__handshake_drop(core);
     tdg__failure_set(&ended, TDG_EENDED, "the client is being closed");
     tdg__client_requests_fail(core, TDG_EENDED, ended.message, true);

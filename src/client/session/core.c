@@ -42,7 +42,7 @@ int tdg__core_create(const tdg__core_opts_t *opts, tdg__core_t **ret) {
 
     rv = tdg__client_requests_init(core);
     if (rv == 0)
-        rv = tdg__subs_init(core);
+        rv = core->opts.upper->init(core);
     if (rv == 0)
         rv = tdg__connect_init(core);
     if (rv < 0) {
@@ -57,7 +57,7 @@ void tdg__core_destroy(tdg__core_t *core) {
     if (core == NULL)
         return;
 
-    tdg__subs_done(core);
+    core->opts.upper->done(core);
     tdg__client_requests_done(core);
     tdg__connect_done(core);
     tdg__heap_done(&core->timers);

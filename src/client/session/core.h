@@ -3,8 +3,8 @@
  * What a client does, without its thread, its sockets and its clock: it finds the era of
  * the server, makes requests, keeps subscriptions through all losses and reports what
  * changed. Drive one core from one thread. Transports (transport.h) carry the messages;
- * time and chance are given, so tests simulate both. docs/architecture.md lists the files
- * of the core: session/ and subs/.
+ * time and chance are given, so tests simulate both. The upper half of the core, which
+ * keeps the subscriptions, is client/subs; this half calls it through a table.
  *
  * A function with a `done` never calls back from inside, with two exceptions: `done`
  * itself, where there is nothing left to remember it with (TDG_ENOMEM, or TDG_EAGAIN
@@ -23,7 +23,10 @@
 
 typedef struct tdg__core tdg__core_t;
 
+typedef struct tdg__core_upper tdg__core_upper_t; /* core_internal.h */
+
 typedef struct tdg__core_opts {
+    const tdg__core_upper_t *upper;  /* tdg__core_subs (subs/subscribing.h) */
     const tdg_client_opts_t *client; /* with defaults filled in; borrowed for its life */
 
     int64_t (*now)(void *user); /* milliseconds that never go back */
@@ -77,23 +80,6 @@ void tdg__core_list(tdg__core_t *core, tdg_list_kind_t list, tdg__core_done_fn d
 /* tools/call with the headers that the tool asks for. `arguments` is stolen. */
 void tdg__core_call(tdg__core_t *core, const char *tool, json_t *arguments,
                     uint32_t timeout_ms, tdg__core_done_fn done, void *user);
-
-/* `codes`, of `count` elements, is borrowed until `done` and gets the outcome of each;
- * may be NULL. `uris` and `opts` are borrowed for the call. */
-void tdg__core_subscribe(tdg__core_t *core, const char *const *uris, size_t count,
-                         const tdg_subscribe_opts_t *opts, int *codes,
-                         tdg__core_done_fn done, void *user);
-
-/* Nothing is reported any more once this returned; `done` comes when the server knows it,
- * or does not matter any more. */
-void tdg__core_unsubscribe(tdg__core_t *core, const char *uri, tdg__core_done_fn done,
-                           void *user);
-
-void tdg__core_watch_lists(tdg__core_t *core, unsigned lists, tdg__core_done_fn done,
-                           void *user);
-
-json_t *tdg__core_subscriptions(const tdg__core_t *core); /* new array; NULL: no memory */
-bool tdg__core_is_subscribed(const tdg__core_t *core, const char *uri);
 
 /* Strings are borrowed and live until the core connects anew or goes. */
 int tdg__core_facts(const tdg__core_t *core, tdg_server_facts_t *ret);

@@ -2,11 +2,11 @@
  *
  * What the files of the core owe each other. Who calls whom:
  *
- *     connect   ──▶ subs                 up, down           tdg__subs_...
- *     incoming  ──▶ updates              notifications      tdg__updates_...
- *     subs      ──▶ modern_streams, legacy_subs, or polling alone (reread)
- *     these     ──▶ requests             requests, streams  tdg__client_request_begin
- *               ──▶ connect              a session is lost  tdg__connect_lost */
+ *     session/                                      subs/
+ *     connect   ──▶ tdg__core_upper_t ──────────▶ subs: up, down
+ *     incoming  ──▶ tdg__core_upper_t ──────────▶ updates: notifications
+ *     requests  ◀── tdg__client_request_begin() ─── modern_streams, legacy_subs, reread
+ *     connect   ◀── tdg__connect_lost() ─────────── legacy_get, legacy_subs */
 #ifndef TDG_CLIENT_CORE_INTERNAL_H
 #define TDG_CLIENT_CORE_INTERNAL_H
 
@@ -110,8 +110,8 @@ void tdg__core_refuse(tdg__core_done_fn done, void *user, int code);
 
 /* Every message that arrived: answers are matched, requests of the server are answered
  * (ping; input; -32601), notifications go to the stream that they belong to (by what they
- * came with, or by the subscription's id), else to tdg__updates_notification(). `on` is
- * what it came with; NULL: with nothing in particular. */
+ * came with, or by the subscription's id), else to the upper half. `on` is what it came
+ * with; NULL: with nothing in particular. */
 void tdg__incoming_message(tdg__core_t *core, tdg__client_request_t *on,
                            tdg__rpc_message_t *message);
 void tdg__incoming_loose(void *core, tdg__rpc_message_t *message); /* with nothing */
@@ -184,48 +184,37 @@ void tdg__doubt_outcome(tdg__core_t *core, const tdg__outcome_t *outcome);
 /* Never again: CLOSED is reported, everything fails with `code`. */
 void tdg__connect_give_up(tdg__core_t *core, int code, const char *why);
 
-/* ---- Subscriptions (subs.c) --------------------------------------------- */
+/* ---- Subscriptions (client/subs) ---------------------------------------- */
 
-typedef struct tdg__sub tdg__sub_t;               /* one subscribed URI or template */
-typedef struct tdg__sub_stream tdg__sub_stream_t; /* a listen stream of the modern era */
-typedef struct tdg__sub_group tdg__sub_group_t;   /* those with the same options: modern,
-                                                   one stream */
+/* The upper half of the core, as this half sees it. */
+struct tdg__core_upper {
+    int (*init)(tdg__core_t *core); /* makes core->subs; 0 or TDG_ENOMEM */
+    void (*done)(tdg__core_t *core);
 
-/* The session is up: for the first time, or again. Sets up streams and subscriptions;
- * then, after a loss, reports what may have changed. Releases the requests: in a legacy
- * session over HTTP when its GET stream is open, so that no call overtakes it. */
-void tdg__subs_up(tdg__core_t *core);
+    /* The session is up: for the first time, or again. Sets up streams and subscriptions;
+     * then, after a loss, reports what may have changed. Releases the requests: in a legacy
+     * session over HTTP when its GET stream is open, so that no call overtakes it. */
+    void (*up)(tdg__core_t *core);
 
-/* They do not any more: streams are gone, nothing is acknowledged. Reports DOWN. */
-void tdg__subs_down(tdg__core_t *core, int code, const char *why);
+    /* The session is lost: streams are gone, nothing is acknowledged. Reports DOWN. */
+    void (*down)(tdg__core_t *core, int code, const char *why);
 
-/* Everything under way about subscriptions fails with TDG_EENDED; modern streams are
- * dropped. Legacy: unsubscribes nothing; the end of the session does that. */
-void tdg__subs_stop(tdg__core_t *core);
+    /* Everything under way about subscriptions fails with TDG_EENDED; modern streams are
+     * dropped. Legacy: unsubscribes nothing; the end of the session does that. */
+    void (*stop)(tdg__core_t *core);
 
-/* The gap that follows, in this group, or in all where it is NULL, is reported only where
- * reading finds a change (gaps.c). */
-void tdg__subs_compare(const tdg__core_t *core, const tdg__sub_group_t *group);
+    /* The gap that follows is reported only where reading finds a change. */
+    void (*compare)(const tdg__core_t *core);
 
-int tdg__subs_init(tdg__core_t *core);
-void tdg__subs_done(tdg__core_t *core);
+    /* The owner reads this URI, or has read this: what later reads are compared with. */
+    void (*read_begun)(tdg__core_t *core, const char *uri);
+    void (*read_noted)(tdg__core_t *core, const char *uri, const json_t *contents);
 
-/* NULL: there is none. */
-tdg__sub_t *tdg__subs_find(const tdg__core_t *core, const char *uri);
-
-/* ---- Reads (reread.c) --------------------------------------------------- */
-
-/* The owner reads this URI, or has read this: what later reads are compared with. */
-void tdg__reread_begun(tdg__core_t *core, const char *uri);
-void tdg__reread_noted(tdg__core_t *core, const char *uri, const json_t *contents);
-
-/* ---- Updates (updates.c) ------------------------------------------------ */
-
-/* A notification from the server, of either era or dialect; also progress and log
- * messages. `on` as for tdg__incoming_message(); `stream`: whose it is, or NULL. */
-void tdg__updates_notification(tdg__core_t *core, const tdg__client_request_t *on,
-                               tdg__sub_stream_t *stream,
-                               const tdg__rpc_message_t *message);
+    /* A notification that belongs to no stream, of either era or dialect; also progress
+     * and log messages. `on` as for tdg__incoming_message(). */
+    void (*notification)(tdg__core_t *core, const tdg__client_request_t *on,
+                         const tdg__rpc_message_t *message);
+};
 
 /* ---- The core ----------------------------------------------------------- */
 
@@ -240,7 +229,7 @@ typedef enum tdg__odd {
     TDG__ODD_COUNT,
 } tdg__odd_t;
 
-/* Of subs.c, modern_streams.c, legacy_subs.c, updates.c and reread.c: what they keep. */
+/* What the upper half keeps. */
 struct tdg__subs;
 
 struct tdg__core {
@@ -267,7 +256,7 @@ struct tdg__core {
 
     struct tdg__client_requests *requests; /* requests.c */
     struct tdg__connect *connect;          /* connect.c */
-    struct tdg__subs *subs;                /* subs.c */
+    struct tdg__subs *subs;                /* subs/subs.h */
 };
 
 /* Control characters, which may come from a server, are replaced; too long is cut. */

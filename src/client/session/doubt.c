@@ -18,7 +18,7 @@ static void on_pinged(void *user, const tdg__outcome_t *outcome) {
     if (outcome->code != TDG_ETIMEDOUT || core->state != TDG__CORE_UP ||
         tdg__core_now(core) - core->connect->life.heard_ms < tdg__lifesign_patience(core))
         return;
-    tdg__subs_compare(core, NULL);
+    core->opts.upper->compare(core);
     tdg__connect_lost(core, TDG_EAWAY, "the stream brings no answer to a ping");
 }
 

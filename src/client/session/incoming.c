@@ -134,7 +134,7 @@ void tdg__incoming_message(tdg__core_t *core, tdg__client_request_t *on,
         if (stream != NULL)
             stream->stream->message(stream->user, message);
         else
-            tdg__updates_notification(core, on, NULL, message);
+            core->opts.upper->notification(core, on, message);
         break;
     }
 }

@@ -409,8 +409,9 @@ static void on_answered(void *user, const tdg__outcome_t *outcome) {
     struct request *request = user;
 
     if (outcome->code == 0 && request->uri != NULL)
-        tdg__reread_noted(request->core, json_string_value(request->uri),
-                          json_object_get(outcome->result, "contents"));
+        request->core->opts.upper->read_noted(
+            request->core, json_string_value(request->uri),
+            json_object_get(outcome->result, "contents"));
     request->done(request->user, outcome->code, outcome->result, outcome->failure);
     json_decref(request->uri);
     tdg__free(request);
@@ -436,7 +437,7 @@ void tdg__core_request(tdg__core_t *core, const char *method, json_t *params,
 
     uri = json_is_string(uri) ? json_incref(uri) : NULL;
     if (uri != NULL)
-        tdg__reread_begun(core, json_string_value(uri));
+        core->opts.upper->read_begun(core, json_string_value(uri));
     if (request == NULL) {
         json_decref(params);
     } else {

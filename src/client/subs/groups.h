@@ -4,9 +4,9 @@
 #ifndef TDG_CLIENT_GROUPS_H
 #define TDG_CLIENT_GROUPS_H
 
-#include "client/session/core_internal.h"
 #include "client/session/lifesign.h"
 #include "client/subs/pending.h"
+#include "client/subs/sub.h"
 #include "mcp/cursor.h"
 
 /* Subscriptions with the same wire options, and in the modern era their streams. */

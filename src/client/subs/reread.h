@@ -21,6 +21,9 @@ bool tdg__reread_idle(const tdg__core_t *core); /* nothing is read, or to be rea
 void tdg__reread_work(tdg__core_t *core);
 void tdg__reread_down(tdg__core_t *core);
 void tdg__reread_end(tdg__core_t *core, tdg__sub_t *sub); /* drops all about it */
+/* The owner reads this URI, or has read this: what later reads are compared with. */
+void tdg__reread_begun(tdg__core_t *core, const char *uri);
+void tdg__reread_noted(tdg__core_t *core, const char *uri, const json_t *contents);
 int tdg__poll_set(tdg__core_t *core, tdg__sub_t *sub, uint32_t poll_ms);
 
 #endif

@@ -9,6 +9,11 @@
 #include "base/template.h"
 #include "client/session/core_internal.h"
 
+typedef struct tdg__sub tdg__sub_t;               /* one subscribed URI or template */
+typedef struct tdg__sub_stream tdg__sub_stream_t; /* a listen stream of the modern era */
+typedef struct tdg__sub_group tdg__sub_group_t;   /* those with the same options: modern,
+                                                     one stream */
+
 /* Why there is a record of a URI.
  *
  *     subscribe ──▶ WANTED ──unsubscribe, refused──▶ GONE ──the server knows──▶ freed
@@ -173,6 +178,9 @@ json_t *tdg__sub_params(const tdg__sub_t *sub, json_t *meta);
 
 /* The next record in use above *id; NULL: none is left. Begin with 0. */
 tdg__sub_t *tdg__subs_next(const struct tdg__subs *subs, uint32_t *id);
+
+/* NULL: there is none. */
+tdg__sub_t *tdg__subs_find(const tdg__core_t *core, const char *uri);
 
 static inline bool tdg__sub_wanted(const tdg__sub_t *sub) {
     return sub->role == TDG__SUB_WANTED;

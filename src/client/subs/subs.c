@@ -12,6 +12,7 @@
 #include "client/subs/modern_streams.h"
 #include "client/subs/reread.h"
 #include "client/subs/subs.h"
+#include "client/subs/subscribing.h"
 #include "client/subs/updates.h"
 
 /* ---- Whether updates arrive --------------------------------------------- */
@@ -148,7 +149,7 @@ static void on_settle(tdg__core_t *core, tdg__core_timer_t *timer) {
 
 /* ---- Up and down -------------------------------------------------------- */
 
-void tdg__subs_up(tdg__core_t *core) {
+static void up(tdg__core_t *core) {
     struct tdg__subs *subs = core->subs;
     bool modern = core->era == TDG_ERA_MODERN;
     tdg__sub_t *sub;
@@ -177,7 +178,7 @@ void tdg__subs_up(tdg__core_t *core) {
     tdg__subs_kick(core);
 }
 
-void tdg__subs_down(tdg__core_t *core, int code, const char *why) {
+static void down(tdg__core_t *core, int code, const char *why) {
     struct tdg__subs *subs = core->subs;
     tdg__sub_t *sub;
 
@@ -201,7 +202,16 @@ void tdg__subs_compare(const tdg__core_t *core, const tdg__sub_group_t *group) {
     }
 }
 
-void tdg__subs_stop(tdg__core_t *core) {
+static void compare_all(const tdg__core_t *core) {
+    tdg__subs_compare(core, NULL);
+}
+
+static void notification(tdg__core_t *core, const tdg__client_request_t *on,
+                         const tdg__rpc_message_t *message) {
+    tdg__updates_notification(core, on, NULL, message);
+}
+
+static void stop(tdg__core_t *core) {
     struct tdg__subs *subs = core->subs;
     tdg__sub_t *sub;
 
@@ -221,7 +231,7 @@ void tdg__subs_stop(tdg__core_t *core) {
 
 /* ---- All of it ---------------------------------------------------------- */
 
-int tdg__subs_init(tdg__core_t *core) {
+static int init(tdg__core_t *core) {
     static const tdg_subscribe_opts_t none = {0};
     struct tdg__subs *subs;
     tdg__sub_group_t *plain;
@@ -259,13 +269,13 @@ int tdg__subs_init(tdg__core_t *core) {
     return rv;
 }
 
-void tdg__subs_done(tdg__core_t *core) {
+static void done(tdg__core_t *core) {
     struct tdg__subs *subs = core->subs;
     tdg__sub_t *sub;
 
     if (subs == NULL)
         return;
-    tdg__subs_stop(core);
+    stop(core);
     for (uint32_t id = 0; (sub = tdg__subs_next(subs, &id)) != NULL;)
         tdg__sub_free(core, sub);
     /* Calls that still wait end here: there is no other occasion. */
@@ -286,3 +296,15 @@ void tdg__subs_done(tdg__core_t *core) {
     tdg__free(subs);
     core->subs = NULL;
 }
+
+const tdg__core_upper_t tdg__core_subs = {
+    .init = init,
+    .done = done,
+    .up = up,
+    .down = down,
+    .stop = stop,
+    .compare = compare_all,
+    .read_begun = tdg__reread_begun,
+    .read_noted = tdg__reread_noted,
+    .notification = notification,
+};

@@ -81,6 +81,10 @@ static inline tdg__sub_t *tdg__sub_get(const struct tdg__subs *subs, uint32_t id
 
 void tdg__subs_kick(tdg__core_t *core); /* the timer `soon` */
 
+/* The gap that follows in this group is reported only where reading finds a change
+ * (gaps.c). */
+void tdg__subs_compare(const tdg__core_t *core, const tdg__sub_group_t *group);
+
 /* DOWN, where it was not reported yet; UP, where everything is well again. */
 void tdg__subs_tell_down(tdg__core_t *core, int code, const char *why);
 void tdg__subs_check_up(tdg__core_t *core);

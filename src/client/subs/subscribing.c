@@ -2,6 +2,8 @@
  *
  * What the owner asks for: subscriptions, their end, and lists to watch. It is only noted
  * here; the rest follows with the timer `soon`. */
+#include "client/subs/subscribing.h"
+
 #include <assert.h>
 #include <string.h>
 

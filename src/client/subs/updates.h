@@ -6,6 +6,12 @@
 
 #include "client/subs/sub.h"
 
+/* A notification from the server, of either era or dialect; also progress and log
+ * messages. `on` as for tdg__incoming_message(); `stream`: whose it is, or NULL. */
+void tdg__updates_notification(tdg__core_t *core, const tdg__client_request_t *on,
+                               tdg__sub_stream_t *stream,
+                               const tdg__rpc_message_t *message);
+
 /* Reports it, after a read where that is wanted. The event is stolen; NULL stands for one
  * that there was no memory for. */
 void tdg__update_tell(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *event);

@@ -309,6 +309,7 @@ void fake_init(struct fake *f, tdg__transport_kind_t kind) {
 
 int fake_create(struct fake *f) {
     const tdg__core_opts_t opts = {
+        .upper = &tdg__core_subs,
         .client = &f->client,
         .now = give_now,
         .random = give_random,

@@ -24,6 +24,8 @@
 #include "base/alloc.h"
 #include "client/session/core.h"
 #include "client/session/core_internal.h"
+#include "client/subs/sub.h"
+#include "client/subs/subscribing.h"
 
 enum { FAKE_MAX_SENT = 20000, FAKE_MAX_NOTES = 20000, FAKE_MAX_TRANSPORTS = 4096 };
 
