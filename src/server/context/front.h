@@ -2,7 +2,8 @@
  *
  * A front is one way in which clients reach a worker: HTTP, stdio. A new one is a file or
  * folder of its own with one of these tables; api/server.c opens it, and the worker knows
- * no more of it than this.
+ * little more of it than this. (HTTP's opens first and closes last: it makes the worker's
+ * `net`, through whose scratch buffer all of them write.)
  *
  *     open ──▶ serving ──▶ stop: takes no further request
  *                          finish, finish, ...: streams end, answers leave

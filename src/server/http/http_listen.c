@@ -41,6 +41,9 @@ static const tdg__listen_ops_t listen_ops = {
     .begun = begun,
     .write_first = write_first,
     .over = over,
+    .transport = "http",
+    .frame = TDG__FRAME_SSE,
+    .has_keepalive = true,
 };
 
 static tdg__listen_stream_t *listen_on(const tdg__occupant_t *occupant) {

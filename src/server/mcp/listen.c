@@ -109,11 +109,11 @@ static int write_message(tdg__listen_stream_t *listen, const tdg__text_t *messag
     if (message->error != 0)
         return message->error;
     tdg__text_init(&framed, SIZE_MAX);
-    if (!listen->ops->shares_outlet) {
-        tdg__put_event(&framed, NULL, NULL, message->data, message->len);
-    } else {
+    if (listen->ops->frame == TDG__FRAME_LINE) {
         tdg__text_add(&framed, message->data, message->len);
         tdg__text_put(&framed, "\n");
+    } else {
+        tdg__put_event(&framed, NULL, NULL, message->data, message->len);
     }
     int rv = framed.error;
     if (rv == 0 && framed.len > TDG__SMALL_ANSWER)
@@ -168,9 +168,9 @@ static void acknowledge(tdg__listen_stream_t *listen) {
         .number = cursor.number,
         .had_cursor = listen->had_cursor,
         .resumed = listen->resumed,
-        .keepalive_ms = listen->ops->shares_outlet
-                            ? 0
-                            : tdg__options_keepalive(&listen->feed.worker->server->opts),
+        .keepalive_ms = listen->ops->has_keepalive
+                            ? tdg__options_keepalive(&listen->feed.worker->server->opts)
+                            : 0,
     };
 
     tdg__text_init(&text, SIZE_MAX);
@@ -521,10 +521,10 @@ static tdg__listen_stream_t *create(const tdg__listen_opts_t *opts,
     }
     listen->feed.subscription = listen->id;
     listen->feed.subscription_len = (uint32_t)len;
-    listen->feed.frame = opts->ops->shares_outlet ? TDG__FRAME_LINE : TDG__FRAME_SSE;
+    listen->feed.frame = opts->ops->frame;
     listen->feed.form = TDG__FORM_STANDARD; /* the erlmcp dialect is a legacy one */
     listen->feed.peer = (tdg__peer_t){
-        .transport = opts->ops->shares_outlet ? "stdio" : "http",
+        .transport = opts->ops->transport,
         .version = request->version,
     };
     if (opts->caller != NULL)

@@ -33,8 +33,12 @@ typedef struct tdg__listen_ops {
      * returns. */
     void (*over)(void *owner, bool broken);
 
-    /* One of several in the same outlet: lines instead of events, no signs of life, and
-     * an end that is said by a cancellation as well. */
+    const char *transport; /* its name in lists of subscriptions */
+    tdg__frame_t frame;
+    bool has_keepalive;
+
+    /* One of several in the same outlet, which stays open: the client learns of the end by
+     * a cancellation as well. */
     bool shares_outlet;
 } tdg__listen_ops_t;
 

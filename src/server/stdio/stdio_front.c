@@ -191,7 +191,12 @@ static void listen_over(void *owner, bool broken) {
         tdg_server_stop_soon(stdio->channel.worker->server);
 }
 
-static const tdg__listen_ops_t listen_ops = {.over = listen_over, .shares_outlet = true};
+static const tdg__listen_ops_t listen_ops = {
+    .over = listen_over,
+    .transport = "stdio",
+    .frame = TDG__FRAME_LINE,
+    .shares_outlet = true,
+};
 
 static void open_listen(struct stdio *stdio, const tdg__mcp_request_t *request) {
     tdg__rpc_error_t error = {0};
