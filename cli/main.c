@@ -137,9 +137,7 @@ static int run(int argc, char **argv) {
         return CLI_OK;
     }
     if (name[0] == '-') {
-        cli_error("unknown option %s before a command; `tidings --help` shows what "
-                  "there is",
-                  name);
+        cli_error("unknown option %s before a command; see `tidings --help`", name);
         return CLI_USAGE;
     }
 

@@ -151,7 +151,7 @@ static bool set_time(const cli_command_t *command, const cli_option_t *option,
 static bool add_text(const cli_command_t *command, const cli_option_t *option,
                      const char *value, cli_texts_t *texts) {
     if (texts->count == CLI_TEXTS_MAX) {
-        cli_error("%s: --%s can be given %d times, not more", command->name, option->name,
+        cli_error("%s: --%s can be given at most %d times", command->name, option->name,
                   CLI_TEXTS_MAX);
         return false;
     }
@@ -213,8 +213,7 @@ bool cli_parse(const cli_command_t *command, int argc, char **argv, void *fields
 
         if (only_operands || arg[0] != '-' || arg[1] == '\0') {
             if (operands == command->max_operands) {
-                cli_error("%s: cannot do anything with '%s'; `tidings %s --help` shows "
-                          "what it takes",
+                cli_error("%s: unexpected argument '%s'; see `tidings %s --help`",
                           command->name, arg, command->name);
                 return false;
             }

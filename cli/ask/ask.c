@@ -14,9 +14,9 @@ static int check(const cli_asking_t *asking, const void *options, char **argv,
     const char *name = ((const cli_target_t *)options)->command->name;
 
     if (asking->needs != NULL && count == 0)
-        cli_error("%s: it needs %s", name, asking->needs);
+        cli_error("%s: expected %s", name, asking->needs);
     else if (asking->needs == NULL && count > 0)
-        cli_error("%s: cannot do anything with '%s'", name, argv[0]);
+        cli_error("%s: unexpected argument '%s'", name, argv[0]);
     else
         return asking->check != NULL ? asking->check(options, count) : CLI_OK;
     return CLI_USAGE;

@@ -39,7 +39,7 @@ static void print_data(const char *what, const json_t *holder, const char *membe
     printf("[%s", what);
     put_word(cli_string(holder, "uri"));
     put_word(cli_string(holder, "mimeType"));
-    printf(" %zu bytes; --json has them]\n",
+    printf(" %zu bytes; --json prints them]\n",
            decoded_size(json_object_get(holder, member)));
 }
 
@@ -69,7 +69,7 @@ void cli_print_block(const json_t *block) {
         print_data("resource", resource, "blob");
     } else {
         fputs("[", stdout);
-        cli_put_line(stdout, type[0] != '\0' ? type : "something without a type");
-        fputs("; --json has it]\n", stdout);
+        cli_put_line(stdout, type[0] != '\0' ? type : "content without a type");
+        fputs("; --json prints it]\n", stdout);
     }
 }

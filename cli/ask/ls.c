@@ -272,7 +272,7 @@ static void print_lists(const struct options *opts, const json_t *all) {
         }
     }
     if (shown == 0 && !opts->names)
-        puts("It lists nothing.");
+        puts("The server lists nothing.");
 }
 
 static int ask(void *options_, tdg_client_t *client, char **argv, int count) {
@@ -307,7 +307,7 @@ static int check(const void *options_, int count) {
     (void)count;
     if (!opts->json || !opts->names)
         return CLI_OK;
-    cli_error("ls: --json and --names do not go together");
+    cli_error("ls: --json and --names cannot be combined");
     return CLI_USAGE;
 }
 

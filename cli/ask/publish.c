@@ -85,8 +85,8 @@ static int late_content(const struct publish *publish, const char *name) {
     char time[TDG__VALUE_TEXT_MAX];
 
     tdg__duration_write(publish->timeout_ms, time);
-    failed("%s has not ended within %s", name, time);
-    return advise(CLI_TIMEOUT, "--timeout TIME allows it more.");
+    failed("%s did not end within %s", name, time);
+    return advise(CLI_TIMEOUT, "Allow more time with --timeout TIME.");
 }
 
 /* Reads up to `size` bytes of what may be a pipe. Returns an exit code. */
@@ -223,7 +223,7 @@ static const char *find_key(const struct publish *publish) {
     if (key == NULL || key[0] == '\0')
         failed("no publish key; set the environment variable %s", name);
     else if (strpbrk(key, "\r\n") != NULL)
-        failed("the publish key in %s has a line break in it", name);
+        failed("the publish key in %s contains a line break", name);
     else
         return key;
     return NULL;
@@ -333,14 +333,15 @@ static int report_refusal(const struct publish *publish, int status,
         json_string_value(json_object_get(json_object_get(answer, "error"), "message"));
 
     if (status == 401) {
-        failed("%s does not take the key in %s", publish->url, key_env);
-        return advise(CLI_DENIED, "The key has to be the one that the server has under "
-                                  "`publish` in its config.");
+        failed("%s does not accept the key in %s", publish->url, key_env);
+        return advise(CLI_DENIED,
+                      "The key must be the `publish.key` in the config of the "
+                      "server.");
     }
     if (status == 404) {
         failed("publishing is not enabled at %s", publish->url);
-        return advise(CLI_NOT_FOUND, "Give that server a publish key (`publish` in its "
-                                     "config), or check the address.");
+        return advise(CLI_NOT_FOUND, "Set `publish.key` in the config of that server, or "
+                                     "check the address.");
     }
     if (message != NULL)
         failed("refused: %s (status %d)", message, status);
@@ -413,17 +414,17 @@ static bool has_credentials(const char *url) {
 
 static int check_options(const struct publish *publish, const char *url) {
     if (url == NULL || publish->uri == NULL)
-        cli_error("publish: it needs the address of a server (or TIDINGS_URL in the "
-                  "environment) and a URI; `tidings publish --help` shows more");
+        cli_error("publish: missing URL or URI: give the address of a server (or set "
+                  "TIDINGS_URL) and a URI; see `tidings publish --help`");
     else if (!cli_is_url(url) && url == cli_default_url())
         cli_error("publish: TIDINGS_URL is not an address such as http://127.0.0.1:8808");
     else if (!cli_is_url(url)) /* not shown: there may be a password in it */
         cli_error("publish: URL is not the address of a server, such as "
                   "http://127.0.0.1:8808; it begins with http:// or https://");
     else if (has_credentials(url))
-        cli_error("publish: the URL must not hold a user name or password");
+        cli_error("publish: the URL must not contain a user name or password");
     else if (publish->deleted && publish->content != NULL)
-        cli_error("publish: --deleted and --content do not go together");
+        cli_error("publish: --deleted and --content cannot be combined");
     else if (publish->mime_type != NULL && publish->content == NULL)
         cli_error("publish: --mime-type requires --content");
     else

@@ -65,7 +65,7 @@ static int write_content(const struct options *opts, const json_t *content,
     char *own;
 
     if (body_part(content, &data, &len, &own) < 0) {
-        cli_error("read: %s: it has neither text nor a blob in base64", uri);
+        cli_error("read: %s: the content is neither text nor valid base64", uri);
         return CLI_FAILED;
     }
     if (opts->output != NULL && !raw) {
@@ -77,8 +77,8 @@ static int write_content(const struct options *opts, const json_t *content,
         if (isatty(STDOUT_FILENO) && !several && !ends_in_newline(content))
             putchar('\n'); /* else the shell writes into the same line */
     } else {
-        cli_error("read: %s: %zu bytes of %s are nothing for a terminal; --output FILE "
-                  "keeps them",
+        cli_error("read: %s: not printing %zu bytes of %s on a terminal; write them to a "
+                  "file with --output FILE",
                   uri, len, type[0] != '\0' ? type : "binary data");
         code = CLI_FAILED;
     }
@@ -170,7 +170,7 @@ static int check(const void *options_, int count) {
     if (opts->output != NULL && count > 1)
         cli_error("read: --output takes one resource, not %d", count);
     else if (opts->output != NULL && opts->json)
-        cli_error("read: --output and --json do not go together");
+        cli_error("read: --output and --json cannot be combined");
     else
         return CLI_OK;
     return CLI_USAGE;

@@ -126,9 +126,9 @@ static int run(const cli_command_t *self, int argc, char **argv) {
         return CLI_OK;
     }
     if (operands == 0)
-        cli_error("completion: for which shell? bash or zsh");
+        cli_error("completion: missing shell: bash or zsh");
     else
-        cli_error("completion: bash and zsh are known, '%s' is not", argv[0]);
+        cli_error("completion: unknown shell '%s': write bash or zsh", argv[0]);
     return CLI_USAGE;
 }
 

@@ -50,7 +50,7 @@ static void check_resources(doctor_t *doctor) {
     const json_t *first;
     const char *uri;
 
-    doctor_did(doctor, "asked for resources/list and read the first");
+    doctor_did(doctor, "requested resources/list and read the first");
     call = ask_list(doctor, "resources", "resources/list", "resources");
     first = json_array_get(json_object_get(call->result, "resources"), 0);
     uri = json_string_value(json_object_get(first, "uri"));
@@ -69,17 +69,17 @@ static void check_resources(doctor_t *doctor) {
 }
 
 static void check_templates(doctor_t *doctor) {
-    doctor_did(doctor, "asked for resources/templates/list");
+    doctor_did(doctor, "requested resources/templates/list");
     ask_list(doctor, "resources", "resources/templates/list", "resourceTemplates");
 }
 
 static void check_tools(doctor_t *doctor) {
-    doctor_did(doctor, "asked for tools/list");
+    doctor_did(doctor, "requested tools/list");
     ask_list(doctor, "tools", "tools/list", "tools");
 }
 
 static void check_prompts(doctor_t *doctor) {
-    doctor_did(doctor, "asked for prompts/list");
+    doctor_did(doctor, "requested prompts/list");
     ask_list(doctor, "prompts", "prompts/list", "prompts");
 }
 
@@ -142,7 +142,7 @@ static void check_completions(doctor_t *doctor) {
     const doctor_call_t *call;
     const json_t *completion;
 
-    doctor_did(doctor, "asked to complete the first argument of a prompt or template");
+    doctor_did(doctor, "completed the first argument of a prompt or template");
     if (params == NULL) {
         doctor_skip(doctor, "there is no prompt with arguments and no template");
         return;

@@ -100,12 +100,12 @@ static void check_legacy(doctor_t *doctor) {
 static void check_any(doctor_t *doctor) {
     doctor_did(doctor, "compared both eras");
     if (doctor->spoken[DOCTOR_MODERN] && doctor->spoken[DOCTOR_LEGACY]) {
-        doctor_saw(doctor, "both eras: every client can talk to it");
+        doctor_saw(doctor, "both eras: every client can connect");
     } else if (doctor->spoken[DOCTOR_MODERN] || doctor->spoken[DOCTOR_LEGACY]) {
         doctor_saw(doctor, "only %s",
                    doctor->spoken[DOCTOR_MODERN]
                        ? DOCTOR_MODERN_VERSION
-                       : "versions until " DOCTOR_LEGACY_VERSION);
+                       : "versions up to " DOCTOR_LEGACY_VERSION);
         if (doctor->options->target.era == TDG_ERA_FIND && !doctor->spoken[DOCTOR_LEGACY])
             doctor_bad(doctor, DOCTOR_WARNING,
                        "Most clients begin with initialize: let the server "
@@ -115,7 +115,7 @@ static void check_any(doctor_t *doctor) {
         doctor_bad(doctor, DOCTOR_FAILED,
                    "Is this a server of the Model Context Protocol, and is the path "
                    "right? Servers are often found at /mcp. (Servers with only the two "
-                   "endpoints of 2024-11-05 are not examined.)");
+                   "endpoints of 2024-11-05 are not tested.)");
         doctor_give_up(doctor, CLI_FAILED);
     }
 }
@@ -139,10 +139,10 @@ static void check_unsupported(doctor_t *doctor) {
     } else if (!lists_version(supported, DOCTOR_MODERN_VERSION)) {
         put_versions(doctor, "`supported` lists", supported);
         doctor_bad(doctor, DOCTOR_FAILED,
-                   "`data.supported` of error -32022 must list every version that is "
-                   "spoken; " DOCTOR_MODERN_VERSION " is, and is missing.");
+                   "`data.supported` of error -32022 must list every supported "
+                   "version; " DOCTOR_MODERN_VERSION " is missing.");
     } else {
-        put_versions(doctor, "supported are", supported);
+        put_versions(doctor, "supported:", supported);
     }
 }
 
@@ -171,12 +171,12 @@ static void check_named(doctor_t *doctor) {
     const json_t *versions =
         json_object_get(doctor->hello[doctor->era], "supportedVersions");
 
-    doctor_did(doctor, "spoke every version that server/discover names");
+    doctor_did(doctor, "tried every version that server/discover lists");
     for (size_t i = 0; i < json_array_size(versions) && i < MAX_VERSIONS; i++)
         if (json_is_string(json_array_get(versions, i)))
             try_version(doctor, json_string_value(json_array_get(versions, i)));
     if (doctor->result->status == DOCTOR_OK)
-        put_versions(doctor, doctor->url != NULL ? "spoken are" : "named are", versions);
+        put_versions(doctor, doctor->url != NULL ? "supported:" : "listed:", versions);
 }
 
 /* Legacy: whatever the client asks for, the server answers with a version it speaks. */
@@ -197,7 +197,7 @@ static void check_negotiated(doctor_t *doctor) {
         doctor_saw(doctor, "%s", doctor_describe(call));
         doctor_bad(doctor, DOCTOR_WARNING,
                    "initialize answers an unknown version with one that the server "
-                   "speaks, so that newer clients can go on with that.");
+                   "speaks, so that newer clients can use that one.");
     } else if (strcmp(version, DOCTOR_UNKNOWN_VERSION) == 0) {
         doctor_saw(doctor, "the server claims to speak it");
         doctor_bad(doctor, DOCTOR_FAILED,
@@ -211,13 +211,14 @@ static void check_negotiated(doctor_t *doctor) {
 }
 
 const doctor_check_t doctor_version_checks[] = {
-    {"version.modern", DOCTOR_MODERN_VERSION " is spoken", 0, check_modern},
-    {"version.legacy", "2025-11-25 or older is spoken", 0, check_legacy},
-    {"version.any", "Clients find a version", 0, check_any},
+    {"version.modern", DOCTOR_MODERN_VERSION " is supported", 0, check_modern},
+    {"version.legacy", "2025-11-25 or older is supported", 0, check_legacy},
+    {"version.any", "Every client finds a version", 0, check_any},
     {"version.unsupported", "An unknown version is refused", DOCTOR_NEEDS_MODERN,
      check_unsupported},
-    {"version.named", "The listed versions are spoken", DOCTOR_NEEDS_MODERN, check_named},
-    {"version.negotiated", "initialize negotiates", DOCTOR_NEEDS_LEGACY,
+    {"version.named", "The listed versions are supported", DOCTOR_NEEDS_MODERN,
+     check_named},
+    {"version.negotiated", "initialize negotiates the version", DOCTOR_NEEDS_LEGACY,
      check_negotiated},
     {NULL, NULL, 0, NULL},
 };

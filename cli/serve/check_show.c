@@ -218,7 +218,7 @@ static void print_listen(const tdg__config_t *config) {
 int check_print_table(const check_report_t *report) {
     size_t count = report->row_count;
 
-    printf("%s is right: %zu %s at ", report->problems->file, count,
+    printf("%s is valid: %zu %s at ", report->problems->file, count,
            count == 1 ? "entry" : "entries");
     print_listen(report->config);
     putchar('\n');

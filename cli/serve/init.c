@@ -29,7 +29,7 @@ static int write_file(const char *path, bool force, const tdg__text_t *text) {
     int why;
 
     if (out == NULL && errno == EEXIST) {
-        cli_error("init: %s is there already; --force overwrites it", path);
+        cli_error("init: %s exists already; --force overwrites it", path);
         return CLI_FAILED;
     }
     if (out == NULL) {

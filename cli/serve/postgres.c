@@ -32,11 +32,11 @@ static const cli_option_t options[] = {
     CLI_STRING_OPTION(struct options, table, "table", "TABLE",
                       "the table, such as orders or shop.orders"),
     CLI_STRING_OPTION(struct options, key, "key", "COLUMN[,COLUMN]...",
-                      "install: the column or columns that name a row"),
+                      "install: the column or columns that identify a row"),
     CLI_STRING_OPTION(struct options, channel, "channel", "NAME",
                       "install: the channel to notify\n[tidings_SCHEMA_TABLE]"),
     CLI_FLAG_OPTION(struct options, no_event_triggers, "no-event-triggers",
-                    "install: leave DDL to the probe of the source"),
+                    "install: no event triggers; the source's probe notices DDL"),
     CLI_FLAG_OPTION(struct options, apply, "apply",
                     "connect and run the SQL instead of printing it"),
     CLI_TIME_OPTION(struct options, timeout_ms, "timeout", "TIME", 1, CLI_MAX_TIME_MS,
@@ -70,9 +70,8 @@ static bool read_trigger(const struct options *o, bool install,
     tdg__parse_error_t error;
 
     if (o->table == NULL || (install && o->key == NULL)) {
-        cli_error("postgres: %s", o->table == NULL
-                                      ? "which table? --table TABLE is missing"
-                                      : "which columns name a row? --key is missing");
+        cli_error("postgres: %s", o->table == NULL ? "--table TABLE is required"
+                                                   : "install requires --key COLUMN");
         return false;
     }
     if (!install && (o->key != NULL || o->channel != NULL || o->no_event_triggers)) {

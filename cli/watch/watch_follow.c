@@ -117,7 +117,7 @@ static int follow_list(watch_t *watch, bool first) {
 
     json_t *listed = uris_of(list);
     if (listed == NULL) { /* what is missing here would count as gone */
-        watch_say(watch, "out of memory: the list is not followed");
+        watch_say(watch, "out of memory: changes of the list are not followed");
         json_decref(list);
         return first ? CLI_FAILED : CLI_OK;
     }

@@ -126,7 +126,7 @@ static void put_kind(facts_t *facts, const watch_item_t *item) {
         put_fact(facts, GREEN, "new in the list");
         break;
     case WATCH_UNLISTED:
-        put_fact(facts, RED, "gone from the list");
+        put_fact(facts, RED, "removed from the list");
         break;
     default:
         if (item->facts->maybe)
@@ -165,9 +165,9 @@ static void put_facts(watch_t *watch, const watch_item_t *item, const body_t *co
         put_fact(&facts, DIM, text);
     }
     if (item->facts->polled)
-        put_fact(&facts, DIM, "found by looking");
+        put_fact(&facts, DIM, "found by polling");
     if (item->facts->older)
-        put_fact(&facts, YELLOW, "older than the one before");
+        put_fact(&facts, YELLOW, "older than the previous one");
     if (diff > WATCH_DIFF_TEXT)
         put_fact(&facts, YELLOW, differences[diff]);
     if (item->facts->code != 0)
@@ -303,7 +303,7 @@ void watch_show_item(watch_t *watch, const watch_item_t *item) {
         watch_say(watch, "%s is no longer watched: %s", item->facts->uri, why);
         break;
     case WATCH_CLOSED:
-        watch_say(watch, "the connection is over: %s", why);
+        watch_say(watch, "the client gave up: %s", why);
         break;
     case WATCH_MESSAGE:
         break;
@@ -336,5 +336,5 @@ void watch_show_command(watch_t *watch, const watch_command_t *command, int stat
                  strsignal(WTERMSIG(status)));
     watch_say(watch, "the command for %s %s after %s%s", command->item->facts->uri, how,
               span_text(cli_now_ms() - command->since_ms, span, sizeof(span)),
-              command->late ? ", which is all the time it has" : "");
+              command->late ? ", its time limit" : "");
 }

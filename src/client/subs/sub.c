@@ -200,8 +200,9 @@ void tdg__sub_put_off(tdg__core_t *core, tdg__sub_t *sub, const tdg_failure_t *f
     if (sub->refusal != NULL && sub->refusal->answered)
         tdg__waiters_put_off(core, sub->waiters);
     if (failure != NULL) {
-        tdg__core_odd(core, TDG__ODD_PUT_OFF, "%.200s is refused for now, retrying: %s",
-                      sub->uri, failure->message);
+        tdg__core_odd(core, TDG__ODD_PUT_OFF,
+                      "%.200s is temporarily refused, retrying: %s", sub->uri,
+                      failure->message);
     }
     if (!sub->put_off) {
         sub->put_off = true;
