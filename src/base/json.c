@@ -77,7 +77,7 @@ static int attach(struct parser *p, json_t *value) {
         tdg__json_string_done(&p->key);
         if (rv == 0 && json_object_size(parent) == size) {
             p->in.at = p->key_at;
-            return fail(p, TDG_EJSON, "this key is there twice");
+            return fail(p, TDG_EJSON, "this key appears twice");
         }
     }
     return rv < 0 ? out_of_memory(p) : 0;

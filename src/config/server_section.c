@@ -277,9 +277,8 @@ static int check_together(const tdg__config_t *config, const tdg__node_t *sectio
     if (complete)
         rv = tdg__timing_check(&config->settings, section, problems);
     if (!config->server.legacy && !config->server.modern) {
-        tdg__node_problem(
-            problems, tdg__node_get(section, "modern"),
-            "legacy and modern are both off; nothing would be left to speak");
+        tdg__node_problem(problems, tdg__node_get(section, "modern"),
+                          "legacy and modern are both off; at least one is needed");
         rv = TDG_EINVAL;
     }
     return rv;

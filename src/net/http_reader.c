@@ -59,8 +59,8 @@ static const tdg__http_refusal_t
     blank_lines = {400, "there are too many empty lines before the request"},
     long_line = {414, "the request line is too long"},
     long_head = {431, "the header block is too long"},
-    bad_method = {501, "the method is not known here"},
-    unclear = {400, "the request could be read in several ways"},
+    bad_method = {501, "the method is not supported"},
+    unclear = {400, "the request is ambiguous"},
     no_memory = {500, "the server is out of memory"},
     no_budget = {503, "too many large requests are being read"};
 

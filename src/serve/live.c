@@ -145,7 +145,7 @@ static bool is_overdue(const struct read_task *read) {
  * take: reloads may go on and on. */
 static void read_again(struct read_task *read) {
     static const char why[] = "the config was reloaded repeatedly before this was read; "
-                              "read it once more later";
+                              "retry later";
 
     if (is_overdue(read)) {
         tdg__reply_content(
@@ -209,8 +209,8 @@ static void run_read(tdg__handover_task_t *task) {
 
     if (task->refused)
         on_read(read, &(tdg__content_t){.status = TDG_EAWAY,
-                                        .error = "the server stops",
-                                        .public = "the server stops"});
+                                        .error = "the server is stopping",
+                                        .public = "the server is stopping"});
     else
         tdg__large_admit(&read->live->large, &read->large);
 }

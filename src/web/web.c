@@ -126,7 +126,7 @@ static struct limit next_limit(const tdg__web_exchange_t *exchange) {
          "has not answered within"},
         {exchange->answered ? exchange->quiet_ms : 0, exchange->last_ms,
          "has sent nothing for"},
-        {exchange->total_ms, exchange->begun_ms, "has not sent all within"},
+        {exchange->total_ms, exchange->begun_ms, "has not sent everything within"},
     };
     struct limit first = {.ms = 0};
 
@@ -416,7 +416,7 @@ static void on_finished(void *job, CURLcode code) {
         end(exchange, TDG_ENOMEM, tdg_strerror(TDG_ENOMEM));
     } else if (exchange->failed == TDG_ETOOLARGE) {
         snprintf(exchange->why, TDG__WEB_WHY,
-                 "the answer of %s port %u is larger than %zu bytes",
+                 "the response of %s port %u is larger than %zu bytes",
                  exchange->target.host, exchange->target.port, exchange->max_bytes);
         end(exchange, TDG_ETOOLARGE, exchange->why);
     } else if (exchange->header_bytes > TDG__WEB_MAX_HEADERS) {

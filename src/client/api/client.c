@@ -463,7 +463,7 @@ fail_core:
 fail_loop:
     close_loop(client);
 fail:
-    tdg__client_fail(failure, rv, "a client cannot be made: %s",
+    tdg__client_fail(failure, rv, "cannot create a client: %s",
                      rv == TDG_ESYSTEM ? strerror(errno) : tdg_strerror(rv));
     client_free(client);
     return rv;

@@ -223,7 +223,7 @@ static void attempt(tdg__core_t *core) {
     else
         rv = open_transport(core);
     if (rv < 0)
-        tdg__connect_fail(core, rv, "no connection could be begun: %s", tdg_strerror(rv));
+        tdg__connect_fail(core, rv, "cannot start a connection: %s", tdg_strerror(rv));
 }
 
 void tdg__connect_use_sse(tdg__core_t *core) {
@@ -236,7 +236,7 @@ void tdg__connect_use_sse(tdg__core_t *core) {
     rv = open_transport(core);
     if (rv < 0) {
         core->transport_kind = TDG__TRANSPORT_HTTP;
-        tdg__connect_fail(core, rv, "no connection could be begun: %s", tdg_strerror(rv));
+        tdg__connect_fail(core, rv, "cannot start a connection: %s", tdg_strerror(rv));
     }
 }
 
@@ -384,9 +384,9 @@ static void restart(tdg__core_t *core) {
     clean_up(core);
     connect->ends_when_probed = true;
     tdg__core_log(core, TDG_LOG_DEBUG,
-                  "the program ended when it was probed; restarting it");
+                  "the program ended after server/discover; restarting it without");
     if (!schedule(core)) {
-        tdg__failure_set(&failure, TDG_EAWAY, "the program ends by itself");
+        tdg__failure_set(&failure, TDG_EAWAY, "the program exits after it has started");
         report(core, &failure);
     }
 }
@@ -428,7 +428,7 @@ void tdg__connect_give_up(tdg__core_t *core, int code, const char *why) {
         return;
 
     core->state = TDG__CORE_OVER;
-    tdg__core_log(core, TDG_LOG_WARNING, "given up: %s", why);
+    tdg__core_log(core, TDG_LOG_WARNING, "giving up: %s", why);
     tdg__core_timer_stop(core, &core->connect->next);
     tdg__core_timer_stop(core, &core->connect->limit);
     tdg__subs_down(core, code, why);

@@ -46,7 +46,7 @@ static const struct reason {
     bool passing; /* it may work later */
     const char *message;
 } reasons[] = {
-    {"invalid_uri_format", TDG_EURI, false, "the server takes it for no valid URI"},
+    {"invalid_uri_format", TDG_EURI, false, "the server rejects the URI as invalid"},
     {"not_subscribable", TDG_ENOTSUP, false, "the resource is not subscribable"},
     {"not_found", TDG_ENOTFOUND, false, "the server has no such resource"},
     {"subscription_failed", TDG_EREFUSED, true, "the server could not subscribe to it"},

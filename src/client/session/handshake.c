@@ -197,8 +197,8 @@ static void fall_back(tdg__core_t *core, const tdg__outcome_t *outcome) {
 
     if (core->client->era == TDG_ERA_MODERN) {
         tdg__connect_fail(core, TDG_ENOTSUP,
-                          "the server does not speak 2026-07-28, and nothing else is "
-                          "wanted: %.300s",
+                          "the server does not speak 2026-07-28, and no other era is "
+                          "allowed: %.300s",
                           outcome->code != 0 ? outcome->failure->message : "");
     } else if (!connect->initialised) {
         initialise(core);
@@ -293,7 +293,7 @@ static void on_said_so(void *user, const tdg__delivery_report_t *report) {
         tdg__connect_up(core);
         ask_for_logs(core);
     } else if (report->end != TDG__DELIVERY_BROKEN || !core->transport->ops->shared) {
-        tdg__connect_fail(core, TDG_EAWAY, "initialised, but lost then: %s",
+        tdg__connect_fail(core, TDG_EAWAY, "connection lost after initialize: %s",
                           report->error);
     }
 }
@@ -318,7 +318,8 @@ static void say_initialised(tdg__core_t *core) {
                                     &core->connect->notice);
     if (rv < 0) {
         core->connect->notice = NULL;
-        tdg__connect_fail(core, rv, "initialised, but lost then: %s", tdg_strerror(rv));
+        tdg__connect_fail(core, rv, "connection lost after initialize: %s",
+                          tdg_strerror(rv));
     }
 }
 
@@ -398,7 +399,7 @@ static void initialise(tdg__core_t *core) {
 
 static void on_level_set(void *user, const tdg__outcome_t *outcome) {
     if (outcome->code != 0)
-        tdg__core_log(user, TDG_LOG_DEBUG, "the server does not log to us: %s",
+        tdg__core_log(user, TDG_LOG_DEBUG, "the server sends no log messages: %s",
                       outcome->failure->message);
 }
 

@@ -86,7 +86,7 @@ void tdg__input_request(tdg__core_t *core, const tdg__rpc_message_t *message) {
     } else if (question != NULL && core->opts.input != NULL) {
         answer_question(core, question, message, &text);
     } else {
-        tdg__core_odd(core, TDG__ODD_REQUEST, "the server asks for %.64s: refused",
+        tdg__core_odd(core, TDG__ODD_REQUEST, "refused a request of the server: %.64s",
                       message->method);
         refuse(&text, message->id, TDG__RPC_METHOD_NOT_FOUND, "Method not found");
     }
@@ -175,8 +175,8 @@ int tdg__input_round(tdg__client_request_t *request, const json_t *result,
         int code;
         const char *text;
     } reasons[] = {
-        {TDG_EJSON, "the server asks for input, but its request is not valid MCP"},
-        {TDG_ENOTSUP, "the server asks for input that this client cannot give"},
+        {TDG_EJSON, "the server requests input, but the request is not valid MCP"},
+        {TDG_ENOTSUP, "the server requests input that this client does not support"},
         {TDG_EREFUSED, "input was declined, or requested too often"},
     };
     json_t *answers;

@@ -125,8 +125,7 @@ static void read_report(const tdg__client_request_t *request,
         if (code == TDG_EAWAY) /* 5xx: later it may be another */
             ret->code = code;
     } else if (report->end == TDG__DELIVERY_DONE) {
-        tdg__failure_set(ret, code, "%s: it ended before there was an answer",
-                         request->method);
+        tdg__failure_set(ret, code, "%s: it ended without a response", request->method);
     } else {
         tdg__failure_set(ret, code, "%s: %s", request->method,
                          report->error != NULL && report->error[0] != '\0'

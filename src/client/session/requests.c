@@ -451,7 +451,7 @@ void tdg__core_refuse(tdg__core_done_fn done, void *user, int code) {
     tdg_failure_t failure;
 
     tdg__failure_set(&failure, code, "%s",
-                     code == TDG_EAGAIN ? "too many requests are under way"
+                     code == TDG_EAGAIN ? "too many requests are waiting"
                                         : tdg_strerror(code));
     done(user, code, NULL, &failure);
 }

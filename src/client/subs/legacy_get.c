@@ -386,7 +386,7 @@ static void on_silent(tdg__core_t *core, tdg__lifesign_t *life, const char *dead
         now_ended(core, &report);
     } else if (get->check == TDG__LEGACY_GET_UNCHECKED &&
                open_stream(core, other_of(get)) == 0) {
-        tdg__core_log(core, TDG_LOG_DEBUG, "a silent stream is checked");
+        tdg__core_log(core, TDG_LOG_DEBUG, "checking a silent stream");
         get->check = TDG__LEGACY_GET_BESIDE;
         tdg__core_timer_at(core, &get->timer,
                            tdg__core_now(core) + (get->lazy_head
@@ -398,7 +398,7 @@ static void on_silent(tdg__core_t *core, tdg__lifesign_t *life, const char *dead
 static void on_timer(tdg__core_t *core, tdg__core_timer_t *timer) {
     static const tdg__delivery_report_t no_answer = {
         .end = TDG__DELIVERY_TIMEOUT,
-        .error = "the server does not answer, and its stream is silent",
+        .error = "the server does not respond, and its stream is silent",
         .retry_after_ms = -1,
     };
     struct tdg__legacy_get *get = &core->subs->get;

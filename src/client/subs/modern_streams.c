@@ -416,7 +416,7 @@ void tdg__sub_stream_silent(tdg__core_t *core, tdg__lifesign_t *life, const char
         end_myself(group->live, TDG_EAWAY, dead);
         return;
     }
-    tdg__core_log(core, TDG_LOG_DEBUG, "a silent stream is checked");
+    tdg__core_log(core, TDG_LOG_DEBUG, "checking a silent stream");
     group->checked = group->dirty = true;
     if (group->fresh != NULL) /* that one shows it, and must not take its time */
         tdg__core_timer_at(core, &group->fresh->timer,

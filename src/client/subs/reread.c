@@ -172,7 +172,7 @@ static void on_read(void *user, const tdg__outcome_t *outcome) {
              outcome->failure != NULL
                  ? outcome->failure
                  : tdg__failure_make(&nonsense, TDG_EJSON,
-                                     "resources/read: the answer has no \"contents\""));
+                                     "resources/read: the response has no \"contents\""));
     }
 }
 

@@ -269,7 +269,7 @@ static enum body body_of(const struct http_delivery *delivery,
         return BODY_EVENTS;
     else if (strcmp(head->content_type, "application/json") != 0 || delivery->listen ||
              delivery->resuming)
-        *why = "an answer of a type that is neither JSON nor a stream of events";
+        *why = "a response that is neither JSON nor an event stream";
     return BODY_JSON;
 }
 
@@ -323,7 +323,7 @@ static void on_data(void *user, const char *data, size_t len) {
     else if (delivery->body == BODY_OF_ERROR)
         end_with_status(delivery);
     else
-        end_as_too_large(delivery, "an answer that is too large");
+        end_as_too_large(delivery, "a response that is too large");
 }
 
 /* ---- Requests ----------------------------------------------------------- */
@@ -485,7 +485,7 @@ static void end_with_status(struct http_delivery *delivery) {
     char why[WHY_BYTES];
 
     if (delivery->resuming) {
-        snprintf(why, sizeof(why), "the rest of a broken stream is refused with %d",
+        snprintf(why, sizeof(why), "resuming a broken stream was refused with %d",
                  delivery->status);
         end_as(delivery, TDG__DELIVERY_BROKEN, why);
         return;
@@ -513,7 +513,7 @@ static void end_of_json(struct http_delivery *delivery) {
     else if (delivery->failed != 0)
         end_as(delivery, TDG__DELIVERY_NO_MEMORY, tdg_strerror(TDG_ENOMEM));
     else if (delivery->text.len == 0)
-        end_as(delivery, TDG__DELIVERY_NONSENSE, "an empty answer");
+        end_as(delivery, TDG__DELIVERY_NONSENSE, "an empty response");
     else
         end_as(delivery, TDG__DELIVERY_NONSENSE,
                why[0] != '\0' ? why : "no response arrived");
@@ -527,7 +527,7 @@ static void end_of_events(struct http_delivery *delivery, bool complete,
     else if (may_resume(delivery))
         resume_later(delivery);
     else if (complete && delivery->odd && !delivery->even)
-        end_as(delivery, TDG__DELIVERY_NONSENSE, "a stream with nothing but nonsense");
+        end_as(delivery, TDG__DELIVERY_NONSENSE, "a stream without a valid message");
     else
         end_as(delivery, TDG__DELIVERY_BROKEN,
                complete ? "the stream ended before the response" : why);

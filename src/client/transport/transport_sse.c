@@ -62,7 +62,7 @@ static void on_endpoint(struct sse_transport *transport, const char *text) {
         rv = tdg__web_url_read(text, transport->answered, &there, &why);
     if (rv == 0 && !tdg__web_url_near(&home, &there)) {
         rv = TDG_EREFUSED;
-        why = "the server asks for messages at an address other than its own";
+        why = "the server names an endpoint at another address than its own";
     }
     if (rv == 0 && (transport->endpoint = tdg__strdup(there.url)) == NULL)
         rv = TDG_ENOMEM;
@@ -114,7 +114,7 @@ static void on_stream_head(void *user, const tdg__web_head_t *head) {
             lose(transport, TDG_ENOMEM, tdg_strerror(TDG_ENOMEM));
         return;
     }
-    snprintf(why, sizeof(why), "no stream of events, but status %d", head->status);
+    snprintf(why, sizeof(why), "expected an event stream, got status %d", head->status);
     lose(transport, code_of(head->status), why);
 }
 
@@ -237,7 +237,7 @@ static int send_(tdg__transport_t *base, const tdg__outgoing_t *out,
     if (rv < 0)
         return rv;
     if (transport->over || transport->endpoint == NULL) {
-        tdg__delivery_sent(delivery, TDG__DELIVERY_BROKEN, "there is no stream");
+        tdg__delivery_sent(delivery, TDG__DELIVERY_BROKEN, "the stream is not open");
         *ret = delivery;
         return 0;
     }

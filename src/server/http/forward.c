@@ -187,7 +187,7 @@ static void give_up(tdg__occupant_t *occupant) {
     tdg__forward_t *forward = occupies(occupant);
 
     if (!forward->here.begun && !forward->here.complete)
-        refuse(forward, "The server stops");
+        refuse(forward, "The server is stopping");
 }
 
 /* The stream of a session, and the answer to a POST, which ends by itself. */

@@ -150,13 +150,14 @@ void tdg__visit_serve_batch(tdg__visit_t *visit) {
     if (session == NULL)
         return;
     if (session->version != TDG__V2025_03_26 || json_array_size(values) == 0) {
-        tdg__visit_refuse(visit, 400, TDG__RPC_INVALID_REQUEST,
-                          "Batches exist in protocol 2025-03-26 only, and are not empty");
+        tdg__visit_refuse(
+            visit, 400, TDG__RPC_INVALID_REQUEST,
+            "Batches exist in protocol 2025-03-26 only, and are never empty");
         return;
     }
     if (tdg__batch_too_long(&visit->worker->server->opts, values)) {
         tdg__visit_refuse(visit, 400, TDG__RPC_INVALID_REQUEST,
-                          "The batch has too many parts");
+                          "The batch has too many messages");
         return;
     }
 

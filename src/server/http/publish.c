@@ -203,8 +203,9 @@ static void answer(void *arg, const uint64_t *counts, size_t count) {
     if (text.error == 0)
         tdg__route_reply(job->request, 200, media_type, NULL, text.data, text.len);
     else
-        refuse_plainly(job->request, 500,
-                       "It was published, but there is no memory for the response");
+        refuse_plainly(
+            job->request, 500,
+            "The change was published, but there is no memory for the response");
     tdg__text_done(&text);
     destroy_job(job);
 }
@@ -220,8 +221,9 @@ static void count_matches(struct job *job) {
                                        answer, job);
     }
     if (rv < 0) /* else the job may be gone already */
-        end_job_plainly(job, 500,
-                        "It was published, but there is no memory for the response");
+        end_job_plainly(
+            job, 500,
+            "The change was published, but there is no memory for the response");
     tdg__free(uris);
 }
 
@@ -231,15 +233,16 @@ static const struct {
     int code, status;
     const char *field, *message;
 } failures[] = {
-    {TDG_ENOTFOUND, 409, "content", "content is not taken for this URI"},
+    {TDG_ENOTFOUND, 409, "content", "content is not accepted for this URI"},
     {TDG_ETOOLARGE, 413, "content", "content is too large"},
-    {TDG_ETOTAL, 413, "content", "content finds no room: what is kept is at its limit"},
+    {TDG_ETOTAL, 413, "content",
+     "no room for content: the limit of stored content is reached"},
     {TDG_EENDED, 503, "content", "content can no longer be stored"},
     {TDG_EURILEN, 400, "uri", "uri is too long"},
     {TDG_EMETADATA, 400, "metadata", "metadata is too large"},
-    {TDG_EINVAL, 422, NULL, "It cannot be published"},
+    {TDG_EINVAL, 422, NULL, "The change cannot be published"},
     {TDG_ENOMEM, 503, NULL, "Out of memory"},
-    {TDG_EAWAY, 503, NULL, "content cannot be kept now"},
+    {TDG_EAWAY, 503, NULL, "content cannot be stored now"},
 };
 
 /* What is wrong with one of them; `why` is the store's word, or "". */

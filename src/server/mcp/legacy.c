@@ -345,7 +345,7 @@ static void log_settled(tdg__session_t *session, const tdg__target_t *target,
 
     json_t *data = json_pack("{s:s%, s:s}", "uri", target->name, target->len, "error",
                              status < 0 ? tdg_strerror(status)
-                                        : "something was missed that cannot be named");
+                                        : "changes were missed, and it is unknown which");
     tdg__text_init(&text, SIZE_MAX);
     if (data != NULL)
         tdg__put_log(&text, TDG_LOG_ERROR, "subscriptions", data);
@@ -532,7 +532,7 @@ static void serve_request(tdg__session_t *session, tdg__channel_t *channel,
     tdg__call_t *call = NULL;
     if (!has_room(session))
         tdg__rpc_error_set(&error, TDG__RPC_INTERNAL, NULL,
-                           "Too many requests of this session are being answered");
+                           "Too many unanswered requests in this session");
     else if ((call = tdg__call_create(channel, request)) == NULL)
         tdg__rpc_error_set(&error, TDG__RPC_INTERNAL, NULL, "Out of memory");
     if (call == NULL) {

@@ -80,7 +80,7 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
     json_object_foreach(command->env, name, value) {
         if (name[0] == '\0' || strchr(name, '=') != NULL)
             rv = tdg__node_option_problem(problems, node, "env",
-                                          "a name cannot be empty or hold =");
+                                          "a name cannot be empty or contain =");
     }
     source->awaited = command->mode != TDG__COMMAND_INTERVAL;
     if (command->mode == TDG__COMMAND_INTERVAL)
@@ -114,8 +114,8 @@ int tdg__command_start(tdg__command_source_t *command, const char *uri,
         command->running++;
     else
         snprintf(why, TDG__COMMAND_WHY, "%s",
-                 rv == TDG_ENOTFOUND ? "the URI has a value that the program cannot be "
-                                       "given"
+                 rv == TDG_ENOTFOUND ? "the URI has a value that cannot be passed to "
+                                       "the program"
                                      : tdg_strerror(rv));
     return rv;
 }
@@ -368,7 +368,8 @@ static void close_(tdg__source_t *source) {
 
 const tdg__source_kind_t tdg__source_command = {
     .name = "command",
-    .help = "The output of a program: run now and then, or kept running for its lines.",
+    .help = "The output of a program that runs at an interval, or keeps running and "
+            "prints lines.",
     .options = options,
     .uri_example = "host://disk",
     .size = sizeof(tdg__command_source_t),

@@ -113,7 +113,7 @@ static void fail(struct log *log, tdg__fetch_t *fetch, int status, int error) {
         /* Perhaps a slip in the path. One that was there before is no slip. */
         if (log->inode == 0 && !log->logged_missing)
             tdg__source_log(&log->source, TDG_LOG_NOTICE,
-                            "the file is not there yet; it is waited for");
+                            "the file does not exist yet; waiting for it");
         log->logged_missing = true;
         tdg__fetch_failed(fetch, status, "the file does not exist");
         break;
@@ -200,7 +200,7 @@ static void fetch_(tdg__source_t *source, tdg__fetch_t *fetch) {
     /* It has a thread of the pool, which all sources share: it gets no second one. */
     if (log->hangs) {
         tdg__fetch_failed(fetch, TDG_EAWAY,
-                          "an earlier reading of the file has not ended yet");
+                          "an earlier read of the file has not finished yet");
         return;
     }
     job = tdg__fetch_begin(fetch, sizeof(*job));
@@ -275,7 +275,7 @@ static void close_(tdg__source_t *source) {
 /* Not tdg__source_log, which is a function. */
 const tdg__source_kind_t tdg__source_logs = {
     .name = "log",
-    .help = "The last lines of a file that grows, through its rotations.",
+    .help = "The last lines of a growing file, also across rotations.",
     .options = options,
     .uri_example = "logs://system",
     .size = sizeof(struct log),

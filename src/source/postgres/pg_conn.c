@@ -426,7 +426,7 @@ static void keep_end(tdg__pg_t *pg, PGresult *result) {
     pg->end.error = message != NULL ? message : PQresultErrorMessage(result);
     if (status != PGRES_FATAL_ERROR) {
         pg->end.status = TDG_EINVAL;
-        pg->end.error = "this kind of statement gives no rows";
+        pg->end.error = "this kind of statement returns no rows";
     }
 }
 

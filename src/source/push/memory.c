@@ -45,7 +45,7 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
 
 const tdg__source_kind_t tdg__source_memory = {
     .name = "memory",
-    .help = "Holds what is published to it, in memory.",
+    .help = "Keeps published content in memory.",
     .options = options,
     .flags = TDG__SOURCE_NO_URI | TDG__SOURCE_PUSHED | TDG__SOURCE_PUBLISH,
     .size = sizeof(struct memory),

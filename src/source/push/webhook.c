@@ -135,7 +135,7 @@ static int open_hook(tdg__source_t *source) {
     int rv = tdg__random(hook->keys, sizeof(hook->keys));
 
     if (rv < 0)
-        tdg__source_log(source, TDG_LOG_ERROR, "cannot begin: %s", tdg_strerror(rv));
+        tdg__source_log(source, TDG_LOG_ERROR, "cannot start: %s", tdg_strerror(rv));
     return rv;
 }
 

@@ -150,7 +150,7 @@ static void on_file(tdg__source_t *source) {
 }
 
 static const tdg__path_watch_ops_t file_ops = {
-    .changed = on_file, .instead = "changes are noticed as often as `every` says"};
+    .changed = on_file, .instead = "changes are noticed at the interval `every`"};
 
 static int watch(tdg__source_t *source, const tdg_target_t *target) {
     static const char *const also[] = {"-wal", "-journal", NULL};
