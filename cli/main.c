@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The program: finds the subcommand in a table and runs it. Exit codes are those of
- * command.h: 0, 1 when it did not work, 2 when the command line is wrong. */
+ * command.h: 0 success, 1 failure, 2 wrong command line. */
 #include <errno.h>
 #include <locale.h>
 #include <signal.h>

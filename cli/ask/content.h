@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What tools answer and prompts hold: texts, pictures, sounds, resources. */
+ * Prints the content of tool results and prompts: texts, pictures, sounds, resources. */
 #ifndef TDG_CLI_CONTENT_H
 #define TDG_CLI_CONTENT_H
 

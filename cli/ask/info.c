@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * `tidings info`: what a server says about itself. */
+ * `tidings info`: the protocol, name and capabilities of a server. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * `tidings ls`: what a server offers. A table per list for people; one JSON document, or
+ * `tidings ls`: the lists of a server. A table per list for people; one JSON document, or
  * bare names, for programs. */
 #include <stdio.h>
 #include <string.h>

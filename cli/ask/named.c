@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * `tidings call` and `tidings prompt`: what a server does by name. Its definition is
- * asked for first, so that arguments get the types that it requires, and a missing one is
- * reported before anything happens. */
+ * `tidings call` and `tidings prompt`. The definition of the tool or prompt is requested
+ * first, so that arguments get the declared types, and missing ones are reported before
+ * the call. */
 #include <stdio.h>
 
 #include "args.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * `tidings publish`: one POST to /publish of a server, for shells and cron. The key comes
- * from the environment, never from the command line, where everybody on the machine could
- * read it. */
+ * from the environment, never from the command line, which every user of the machine can
+ * read. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

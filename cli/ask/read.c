@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * `tidings read`: the contents of resources. Texts leave as they came; a terminal gets no
- * control characters and no binary data. */
+ * `tidings read`: the contents of resources. Texts are printed unchanged, except that a
+ * terminal gets no control characters and no binary data. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The server that a command talks to: an address, or a program to start; and how. What
- * all commands with a TARGET share: their options, connecting, what to say when that goes
- * wrong, and the exit code that scripts get then.
+ * The server that a command connects to: an address, or a program to start. The common
+ * part of all commands with a TARGET: options, connecting, error messages with advice,
+ * exit codes.
  *
- * ask.h frames the commands that ask and get an answer with it; watch and doctor call
+ * ask.h is the common part of the commands that query a server. watch and doctor call
  * cli_target_init(), cli_parse(), cli_target_take(), cli_target_connect(),
  * cli_target_close() and cli_target_done() in this order.
  *
- * cli_target_take() takes TARGET away: argv[0] is the first operand after it then. */
+ * cli_target_take() consumes TARGET: argv[0] is the next operand afterwards. */
 #ifndef TDG_CLI_TARGET_H
 #define TDG_CLI_TARGET_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * `tidings completion`: a script for a shell. It is made from the tables that also parse
- * the command line and print the help, so it cannot know anything else than they do. */
+ * `tidings completion`: a script for a shell. It is generated from the tables that also
+ * parse the command line and print the help, so it cannot differ from them. */
 #include "complete/completion.h"
 
 #include <ctype.h>

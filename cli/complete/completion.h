@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Completion for shells: completion.c knows what can stand where, from the tables of the
- * commands; completion_bash.c and completion_zsh.c write it down for their shell.
+ * Completion for shells: completion.c determines from the tables of the commands what is
+ * valid at each place; completion_bash.c and completion_zsh.c write that for their shell.
  *
- * What comes from a server is data and stays data: the scripts read it line by line,
- * quote it, and never expand or evaluate it. They contact a server only where its address
- * is on the command line already, for two seconds by default, and never start
- * a program. */
+ * Names from a server are data: the scripts read them line by line, quote them, and never
+ * expand or evaluate them. They contact a server only if its address is on the command
+ * line already, for two seconds by default, and never start a program. */
 #ifndef TDG_CLI_COMPLETION_H
 #define TDG_CLI_COMPLETION_H
 

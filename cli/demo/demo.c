@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * `tidings demo`: shows the timing rules, so that somebody who has to choose between them
- * sees the difference. */
+ * `tidings demo`: shows the timing rules, to help choose between them. */
 #include "demo/demo.h"
 
 #include <langinfo.h>

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * `tidings doctor TARGET`: measures what breaks real deployments of a server, and says
- * how to fix it. Here: the command, the order of the checks, and their beginning and
- * end. The first ones find out what there is; when the server cannot be reached, or is no
- * server of this protocol, the rest is not tried.
+ * `tidings doctor TARGET`: measures what breaks real deployments of a server, and prints
+ * how to fix it. This file has the command, the order of the checks, and their start and
+ * end. If the server is unreachable, or is not an MCP server, only the first checks run.
  *
- * It does no harm: it reads, lists, subscribes and unsubscribes. No tool is called. */
+ * It reads, lists, subscribes and unsubscribes; it calls no tool. */
 #include "doctor/doctor.h"
 
 #include <assert.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Capabilities that are advertised and do not work, and those that work and are not
- * advertised: clients look at what is advertised, and use nothing else. */
+ * Capabilities that are advertised but do not work, and those that work but are not
+ * advertised: clients use only advertised ones. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the heads of streams say: their fields ask proxies and caches to leave them alone,
- * or show that these do not. */
+ * Checks of the response headers of streams: fields that ask proxies and caches not to
+ * interfere, and signs that they do. */
 #include <string.h>
 #include <strings.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How a program behaves that is a server on its standard input and output. */
+ * Checks of a program that is a server on its standard input and output. */
 #include <stdio.h>
 
 #include "doctor/doctor.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whether the server is there at all, whether it lets us in, and what the way to it
- * costs. Where it is not or does not, nothing else is tried. */
+ * Whether the server is reachable and grants access, and how long that takes. If not, the
+ * other checks do not run. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sessions and headers over HTTP: what servers must refuse, and with what, so that
- * clients know what to do and strangers' web pages can do nothing. */
+ * Sessions and headers over HTTP: which requests a server must refuse, and with which
+ * status, so that clients know what to do and foreign web pages cannot use it. */
 #include <string.h>
 
 #include "doctor/doctor.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Streams: whether they open at once, whether what is sent on them arrives when it is
- * sent, and whether they live on when nothing happens. That is where proxies do harm.
+ * Streams: whether they open at once, whether events arrive when they are sent, and
+ * whether idle streams stay open. These are the places where proxies interfere.
  *
- * One check reports a defect: the head is late (stream.head), the head came and what
- * belongs right behind it did not (stream.first-byte), signs of life come in lumps
- * (stream.buffering), there are none (stream.keepalive), the stream is cut off
+ * Each defect is reported by one check: the headers are late (stream.head), the headers
+ * arrive but the bytes that must follow do not (stream.first-byte), keep-alives arrive in
+ * bursts (stream.buffering), there are none (stream.keepalive), the stream is cut off
  * (stream.idle). */
 #include <stdio.h>
 #include <string.h>

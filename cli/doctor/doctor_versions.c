@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which versions of the protocol the server speaks, and whether what it says about them
- * is true. What is found out here decides which other checks can be run. */
+ * Which versions of the protocol the server speaks, and whether it reports them
+ * correctly. The result decides which other checks can run. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * `tidings check`: whether a config file is right, and what it would serve. */
+ * `tidings check`: checks a config file, and shows what it would serve. */
 #include "serve/check.h"
 
 #include <string.h>

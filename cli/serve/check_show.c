@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Values that hold something from the environment are shown as they are written. */
+ * Values that contain environment variables are shown as they are written in the file. */
 #include <string.h>
 
 #include <tidings/tidings.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * `tidings serve`: files, folders and what a config names, as live resources. Standard
- * output belongs to the protocol; everything for people goes to standard error. */
+ * `tidings serve`: files, folders and the entries of a config, as live resources.
+ * Standard output is reserved for the protocol; everything for people goes to standard
+ * error. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * `tidings watch`: shows what changes at a server, and runs commands on it. One loop
- * waits for signals, events, the thread that asks the server, and commands; nothing in it
- * waits for anything else but standard output. */
+ * `tidings watch`: shows changes at a server, and runs commands on them. One loop waits
+ * for signals, events, the thread that queries the server, and commands; only writes to
+ * standard output block it. */
 #include "watch/watch.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The thread that asks the server. Its calls wait for answers, and the loop must not:
- * commands run there, and Ctrl-C has to work. What it finds it hands over as notes. Where
- * no URIs were given it follows the list of resources: what is new is subscribed to, what
- * is gone is dropped. */
+ * The thread that queries the server. Its calls wait for responses, which the loop must
+ * not do: the loop runs commands and handles Ctrl-C. It passes its results on as notes.
+ * Without URIs it follows the list of resources: it subscribes to new ones and drops
+ * removed ones. */
 #include "watch/watch.h"
 
 #include <fcntl.h>

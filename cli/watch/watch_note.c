@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Notes: what the thread that asks the server hands over to the loop. */
+ * Notes: results that the thread that queries the server passes to the loop. */
 #include "watch/watch.h"
 
 #include <errno.h>

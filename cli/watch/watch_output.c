@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Standard output, and signals, which interrupt a write that is stuck. */
+ * Standard output, and signals, which interrupt a write that blocks. */
 #include "watch/watch.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lines for people. What changed goes to standard output; what concerns the connection
- * and the commands goes to standard error. Whatever a server sends is shown, and never
- * obeyed: see terminal.h. */
+ * Lines for people. Changes go to standard output; messages about the connection and the
+ * commands go to standard error. Texts from a server cannot affect the terminal: see
+ * terminal.h. */
 #include "watch/watch.h"
 
 #include <inttypes.h>

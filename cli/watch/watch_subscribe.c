@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Subscribing, and reading what --diff compares with. On the thread that asks the server:
- * all of it waits for answers. */
+ * Subscribes, and reads the content that --diff compares with. Runs on the thread that
+ * queries the server, because everything here waits for responses. */
 #include "watch/watch.h"
 
 #include <string.h>

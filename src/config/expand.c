@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What stands in a value for something else: variables of the environment, and the folder
- * that a path is relative to. Values of variables never get into a message: they may be
- * secrets. */
+ * Replaces placeholders in a value: environment variables, and the folder that a path is
+ * relative to. Values of variables never appear in a message: they may be secrets. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>

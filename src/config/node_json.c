@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * In a build without libyaml a config is JSON. jansson's objects keep the order of the
- * text, and the parser has written down where each value and key begins. */
+ * text, and the parser stores the position of each value and key. */
 #include <string.h>
 
 #include <tidings/error.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * From the events of libyaml to a tree. What YAML allows and we do not (anchors, tags)
- * is told and read on, so that one run tells all of it; what leaves no tree to go on
- * with ends it. */
+ * From the events of libyaml to a tree. YAML features that we refuse (anchors, tags) are
+ * reported and skipped, so that one run reports all of them; an error after which no tree
+ * is left ends it. */
 #include <string.h>
 
 #include <yaml.h>

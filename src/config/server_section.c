@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The section `server`: its options, and from them what tdg_server_create() takes. The
- * defaults are those of the server; a test compares them. */
+ * The section `server`: its options, and the arguments of tdg_server_create() made from
+ * them. The defaults are those of the server; a test compares them. */
 #include <stdint.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the readers of both eras share: looking up methods, taking typed values out of
- * objects, and the parameters of the methods that both have. Everything that is wrong is
- * -32602, with data.detail naming the field. */
+ * The common part of both eras: looking up methods, reading typed values from objects,
+ * and the parameters of the methods that both have. Every error is -32602, with the field
+ * in data.detail. */
 #ifndef TDG_MCP_REQUEST_PARAMS_H
 #define TDG_MCP_REQUEST_PARAMS_H
 

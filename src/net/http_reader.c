@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The guard (http_guard.h) sees every byte first, then llhttp reads it. The head is
- * collected, checked line by line as it comes, and given to llhttp once, whole: so names
- * and values are pointers into it. The body goes through in the pieces that arrive. Where
- * guard and llhttp do not agree on what a field is, or where the request ends, it is
- * refused, so that a mistake in one of them is no way in.
+ * The guard (http_guard.h) sees every byte first, then llhttp parses it. The header block
+ * is collected, checked line by line as it arrives, and passed to llhttp once, whole: so
+ * names and values are pointers into it. The body is passed on in the pieces that arrive.
+ * If guard and llhttp disagree on a field, or on the end of the request, it is refused,
+ * so that a bug in one of them cannot be exploited.
  *
  * Every request gets an llhttp of its own: nothing of one is left in the next. */
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * One direction of a line: a descriptor of whatever kind as something that libuv can read
- * or write. Whether a pipe blocks is a property that all its holders share, so what it
- * was before is put back at the end. */
+ * One direction of a line: a descriptor of any kind as something that libuv can read or
+ * write. All holders of a pipe share its blocking mode, so the previous mode is restored
+ * at the end. */
 #ifndef TDG_NET_LINE_END_H
 #define TDG_NET_LINE_END_H
 

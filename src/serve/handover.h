@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * From the server's threads to the loop of the sources: what is posted runs there, in the
+ * Tasks from the server's threads to the loop of the sources: they run there, in the
  * order of posting. */
 #ifndef TDG_SERVE_HANDOVER_H
 #define TDG_SERVE_HANDOVER_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The life of it: make ─▶ list ─▶ serve ─▶ (reload)* ─▶ stop the server ─▶ close the
- * sources. The sources outlive the server's last answer, since they give the answers. */
+ * The life cycle: make ─▶ list ─▶ serve ─▶ (reload)* ─▶ stop the server ─▶ close the
+ * sources. The sources outlive the server's last response, since they provide the
+ * content. */
 #include "serve/serve.h"
 
 #include <assert.h>

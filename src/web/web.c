@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * In libcurl's callbacks hardly anything is allowed, so they only put aside what has
- * come; it is handed over after libcurl has returned, where whoever is called may begin,
- * cancel and close at will. An exchange's memory goes with its timer, in a later turn of
- * the loop, so a pointer to one that has just ended is never wild. */
+ * Most calls are not allowed in libcurl's callbacks, so these only store what has
+ * arrived; it is passed on after libcurl has returned, where callbacks may begin, cancel
+ * and close at will. The memory of an exchange is freed with its timer, in a later turn
+ * of the loop, so a pointer to one that has just ended is never dangling. */
 #include "web/web.h"
 
 #include <stdio.h>

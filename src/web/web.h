@@ -17,8 +17,9 @@
  * name in the first URL is sent as Basic authorization, and shown nowhere; one in the
  * target of a redirect is left out.
  *
- * Every exchange has its limits: of time for connecting, the head, silence and all in
- * all; of bytes. TCP keep-alive is on, so a peer that has vanished is found out. */
+ * Every exchange has limits: of time for connecting, for the response headers, for
+ * silence and in total; and of bytes. TCP keep-alive is on, so a vanished peer is
+ * detected. */
 #ifndef TDG_WEB_WEB_H
 #define TDG_WEB_WEB_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Functions that wait for the client's thread, and through it for the server. What is to
- * be done and what came of it live on the stack of whoever waits, which is safe because
- * the core answers everything: in time, or when it is stopped. */
+ * Functions that wait for the client's thread, and through it for the server. The task
+ * and its outcome are on the caller's stack, which is safe because the core answers every
+ * task: in time, or when it is stopped. */
 #include "client/api/client.h"
 
 #include <pthread.h>

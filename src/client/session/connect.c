@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The connection: made, lost, made again, ended. One attempt opens a transport and shakes
- * hands (handshake.c). All waits between attempts come from the one backoff of the
- * client, so that no server is met with a storm, whatever it does.
+ * The connection: connecting, losing it, reconnecting, closing. One attempt opens a
+ * transport and performs the handshake (handshake.c). All waits between attempts come
+ * from the one backoff of the client, so that no server is flooded, whatever it does.
  *
  *     NEW ─▶ CONNECTING ─▶ UP ─▶ WAITING ─▶ CONNECTING …
  *                 │                             any ─▶ STOPPING ─▶ OVER
  *                 └─▶ OVER, or WAITING where the client is patient
  *
  * The first connect fails for good unless the client is patient; later ones are repeated
- * for ever, except where the server asks who we are. */
+ * for ever, unless authentication or authorisation fails. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

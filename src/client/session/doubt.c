@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whether the server that we are connected to is still the one that we know: its one
- * stream of 2024-11-05 is silent, or its answers look as if it were of another era by
- * now. One question at a time finds out; where the doubt was justified, the connection
- * counts as lost. */
+ * Whether the server is still the known one, while connected: its one stream of
+ * 2024-11-05 is silent, or its responses look like those of another era. One request at a
+ * time finds out; if the doubt was justified, the connection counts as lost. */
 #include <tidings/error.h>
 
 #include "client/session/connect.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Why something failed, in the words of the public header. Texts of servers end up in
- * them: control characters are replaced, what is too long is cut at a character. */
+ * Failures as in the public header. They contain texts from servers: control characters
+ * are replaced, and long texts are cut at a character. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which era a server speaks, and the words to begin with in each. A server is probed with
- * server/discover; what it answers decides:
+ * Detects the era of a server, and performs the handshake of each. A server is probed
+ * with server/discover; its response decides:
  *
  *     versions, the modern one among them    modern
  *     versions, only older ones              initialize
@@ -11,9 +11,9 @@
  *     5xx, 429, nothing, silence over HTTP   nobody knows: later
  *     anything else, silence over stdio      initialize
  *
- * The era that was found is spoken at once the next time; a server that does not answer
- * to it as it should is probed anew. A modern server that was too slow for the probe and
- * refuses initialize is probed once more. */
+ * The detected era is used at once the next time; a server that does not respond to it as
+ * it should is probed again. A modern server that was too slow for the probe and refuses
+ * initialize is probed once more. */
 #include <string.h>
 
 #include <tidings/error.h>

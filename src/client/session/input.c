@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a server wants to know from whoever uses the client. A legacy server sends
- * requests of its own; a modern one answers "input_required", and gets the answers with
- * the same request once more. Either way `opts.input` is asked; where there is none, the
- * server never learned that it could ask. */
+ * Input that a server requests. A legacy server sends requests of its own; a modern one
+ * answers "input_required", and gets the input with a repeated request. In both cases
+ * `opts.input` is called; without it, the client does not advertise the capability. */
 #include <string.h>
 
 #include <tidings/error.h>

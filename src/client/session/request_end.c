@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a transport says about a request that it carries: it is open, it lives, here is a
- * message, it has ended. Judges how it ended, and whether to try once more. */
+ * The reports of a transport about a request: it is open, it is alive, a message has
+ * arrived, it has ended. Decides from the way it ended whether to retry once. */
 #include <string.h>
 
 #include <tidings/error.h>

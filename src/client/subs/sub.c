@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One subscription: its record, found by hash, its states, how it begins and ends. Which
- * of it the server has acknowledged is the business of modern_ack.c and legacy_subs.c. */
+ * One subscription: its record, found by hash, its states, its start and end.
+ * modern_ack.c and legacy_subs.c keep track of what the server has acknowledged. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Streamable HTTP, of both eras. Every message is a POST of its own; the answer is JSON
- * or a stream of events. Which answer a delivery gets, and what that means:
+ * Streamable HTTP, of both eras. Every message is a POST; the response is JSON or an
+ * event stream. The kinds of responses, and their meaning:
  *
  *     2xx, JSON            all messages, the response among them
  *     2xx, events          likewise, one after the other; the stream may be broken off,
@@ -9,9 +9,9 @@
  *     2xx, anything else   fine for a notification, nonsense for a request
  *     other statuses       reported, with a JSON-RPC error from the body
  *
- * The session id of a legacy server comes with the answer to initialize and goes with
- * everything after it. Modern requests have none; some of their fields are mirrored in
- * headers. */
+ * The session id of a legacy server arrives with the response to initialize and is sent
+ * with everything after it. Modern requests have none; some of their fields are mirrored
+ * in headers. */
 #include "client/transport/transport_base.h"
 
 #include <stdio.h>

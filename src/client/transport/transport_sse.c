@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * The pair of endpoints of 2024-11-05: a GET stream that stays open, whose first event
- * (`endpoint`) says where messages are POSTed to, and on which all answers come. That
- * place has to be where the stream is; nothing goes anywhere else. */
+ * (`endpoint`) names the URL to which messages are POSTed, and on which all responses
+ * arrive. That URL must be on the same server as the stream; nothing is sent anywhere
+ * else. */
 #include "client/transport/transport_base.h"
 
 #include <stdio.h>

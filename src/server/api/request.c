@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What an application does with a request, from any thread: the public functions. */
+ * The public functions of a request, from any thread. */
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The server as its users see it: options, what is served, starting and stopping. */
+ * The public functions of a server: options, adding and removing, starting and
+ * stopping. */
 #include "server/api/server.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What catalogue.c (changing it, looking up) and catalogue_list.c (pages, visits) share.
- * Nobody else includes this. */
+ * No other file includes this. */
 #ifndef TDG_SERVER_CATALOGUE_INTERNAL_H
 #define TDG_SERVER_CATALOGUE_INTERNAL_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How much one message of a client may be, and those that are being read together. */
+ * The limits of one message of a client, and of those that are being read together. */
 #ifndef TDG_SERVER_LIMITS_H
 #define TDG_SERVER_LIMITS_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A forward is held by its two halves and by everything that is on its way between them;
- * the last one frees it. Each half ends once: the near one when the answer is with the
- * kernel or its connection has gone, the far one when it hears of that. */
+ * A forward is held by its two halves and by every task that is in transit between them;
+ * the last one frees it. Each half ends once: the near one when the kernel has the
+ * response or the connection has closed, the far one when it is informed of that. */
 #include "server/http/forward.h"
 
 #include <assert.h>

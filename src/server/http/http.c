@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * From a request to whoever serves it: who may call, which path is what, which era
- * speaks. */
+ * From a request to its handler: access control, paths, and the era of the request. */
 #include "server/http/http.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Legacy requests: by their session, which lives on one worker. A request that arrives at
- * another one is forwarded there (forward.h), and comes back here on that worker. */
+ * another one is forwarded (forward.h), and passes through here again on that worker. */
 #include <string.h>
 
 #include "server/context/limits.h"

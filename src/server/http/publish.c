@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A job is one request on its way: from the worker that read it to the thread of the
- * store, and from there, by way of all workers, back to its own. Whatever thread it is
- * on, nobody else has it. */
+ * A job is one request in progress: from the worker that read it to the thread of the
+ * store, and from there, through all workers, to its own worker again. Only one thread
+ * has it at a time. */
 #include "server/http/publish.h"
 
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * A call is one request of a client that is being answered: the tdg_request_t of the
- * public header. A channel is where its answer goes: an HTTP exchange, a pipe, an old SSE
- * session. Calls and channels belong to one worker's thread; only the functions of the
- * public header may be used on other threads, and they post a task to the worker.
+ * public header. A channel is the destination of its answer: an HTTP exchange, a pipe, an
+ * old SSE session. Calls and channels belong to one worker's thread; only the functions
+ * of the public header may be used on other threads, and they post a task to the worker.
  *
- * The application holds the call until it has answered; the channel may go before that.
- * Then the call is cancelled, and its answer goes nowhere. */
+ * The application holds the call until it has answered; the channel may end before that.
+ * Then the call is cancelled, and its answer is dropped. */
 #ifndef TDG_SERVER_CALL_H
 #define TDG_SERVER_CALL_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The output of a program. Either it runs and ends, and all that it wrote is the content
- * (this file); or it stays while somebody watches, and its last line is
+ * The output of a program. Either it runs and ends, and its whole output is the content
+ * (this file); or it keeps running while it is watched, and its last line is
  * (command_daemon.c). */
 #include "source/command/command.h"
 

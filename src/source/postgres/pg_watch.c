@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The connection of a source comes and goes, listens, and compares; see postgres.c for
- * the whole of it. */
+ * The connection of a source: connecting, listening, and comparing; postgres.c has the
+ * overview. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
