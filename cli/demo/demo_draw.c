@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Draws a run as text. A row is a label, a time line and three figures; the time line has
- * one cell per column. Cells hold what happened in their share of the time. */
+ * one cell per column. A cell shows what happened in its share of the time. */
 #include "demo/demo.h"
 
 #include <inttypes.h>

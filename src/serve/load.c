@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * From a file and paths to sources. */
+ * Creates the sources of a config file and of paths. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the half of the core that looks after subscriptions keeps, and which of its files
- * does what:
+ * The record of the half of the core that handles subscriptions, and its files:
  *
  *     subs            whether updates arrive; up and down; when things are retried
  *     sub             one subscription: its states, its beginning and its end
- *     subscribing     what the owner asks for
+ *     subscribing     the calls of the owner
  *     pending         calls that wait for an outcome: one `done` for many URIs
  *     groups          wire options: which subscriptions share a listen stream
- *     modern_...      listen streams, what they ask for, what acknowledgements say
+ *     modern_...      listen streams, their requests and acknowledgements
  *     legacy_...      requests about each URI; the GET stream
  *     updates, gaps   notifications; what may have been missed
  *     cover           URIs reported because of a template or of what is above them

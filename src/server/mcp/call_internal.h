@@ -2,10 +2,10 @@
  *
  * What call.c, request.c and the methods share: the inside of a call.
  *
- * A call lives as long as somebody holds it: the application until it has answered, and
- * every note (progress, log) that waits in the inbox. Where notes wait, nothing of that
- * call is done at once, not even on the worker's thread: so everything leaves in the
- * order in which it was said, the answer last. */
+ * A call exists while it has a holder: the application until it has answered, and every
+ * note (progress, log) that waits in the inbox. While notes wait, everything of that call
+ * goes through the inbox, even from the worker's thread: so messages leave in the order
+ * in which they were sent, the answer last. */
 #ifndef TDG_SERVER_CALL_INTERNAL_H
 #define TDG_SERVER_CALL_INTERNAL_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The end of a file that grows: its last complete lines. The path is followed, not the
- * file: when another one takes its place, or it is truncated, that one is read from then
+ * The end of a growing file: its last complete lines. The source follows the path, not
+ * the file: if another file replaces it, or it is truncated, that one is read from then
  * on. A file that is missing for less than GONE_MS is being rotated. */
 #include <inttypes.h>
 #include <stdio.h>
