@@ -55,8 +55,8 @@ enum { CLI_MAX_TIME_MS = 24 * 3600 * 1000, CLI_TARGET_TOTAL_MS = 60 * 1000 };
 
 #define CLI_TARGET_OPTIONS(type, target)                                                 \
     CLI_PROGRAM_OPTION(type, target.program,                                             \
-                       "start this program instead of using a URL, and talk to it\n"     \
-                       "over its standard input and output"),                            \
+                       "start this program instead of using a URL, and connect to\n"     \
+                       "its standard input and output"),                                 \
         CLI_TEXTS_OPTION(type, target.headers, "header", "TEXT",                         \
                          "send the header 'Name: value' with every request; can be\n"    \
                          "given several times"),                                         \
@@ -65,7 +65,7 @@ enum { CLI_MAX_TIME_MS = 24 * 3600 * 1000, CLI_TARGET_TOTAL_MS = 60 * 1000 };
                           "file is read again when the server refuses the token"),       \
         CLI_CHOICE_OPTION(type, target.era, "era", "NAME", cli_eras,                     \
                           "protocol: modern (2026-07-28), legacy (2025-11-25 and\n"      \
-                          "older) or auto (the default: whichever the server has)"),     \
+                          "older) or auto (the default: detected)"),                     \
         CLI_STRING_OPTION(type, target.ca_file, "ca-file", "FILE",                       \
                           "trust these certificates instead of the system's"),           \
         CLI_STRING_OPTION(type, target.proxy, "proxy", "URL",                            \

@@ -348,7 +348,7 @@ static const cli_option_t table[] = {
     CLI_TIME_OPTION(doctor_options_t, answer_ms, "answer-limit", "TIME", 1,
                     CLI_MAX_TIME_MS, "time limit for each answer [10s]"),
     CLI_TIME_OPTION(doctor_options_t, idle_ms, "idle", "TIME", 1, CLI_MAX_TIME_MS,
-                    "how long to hold idle streams open, to see keep-alives and\n"
+                    "how long to hold idle streams, to see keep-alives and\n"
                     "whether a proxy cuts them off [20s]; many proxies do so\n"
                     "after 60s: try 150s as well"),
     CLI_TEXTS_OPTION(doctor_options_t, uris, "uri", "URI",

@@ -36,7 +36,7 @@ static const cli_option_t options[] = {
     CLI_STRING_OPTION(struct options, channel, "channel", "NAME",
                       "install: the channel to notify\n[tidings_SCHEMA_TABLE]"),
     CLI_FLAG_OPTION(struct options, no_event_triggers, "no-event-triggers",
-                    "install: no event triggers; the source's probe notices DDL"),
+                    "install: no event triggers; the probe notices DDL"),
     CLI_FLAG_OPTION(struct options, apply, "apply",
                     "connect and run the SQL instead of printing it"),
     CLI_TIME_OPTION(struct options, timeout_ms, "timeout", "TIME", 1, CLI_MAX_TIME_MS,

@@ -465,7 +465,7 @@ const cli_command_t cli_watch = {
         "connection is lost, the client reconnects and shows what may have changed."
         "\n\n" CLI_TARGET_HELP ".\n\n" CLI_TARGET_EXITS "\n"
         "Ctrl-C unsubscribes and exits with 0; with --once, without a change, with 130.\n"
-        "With --once and --exec, a command that fails makes exit code 1.",
+        "With --once and --exec, the exit code is 1 if the command fails.",
     .options = options,
     .run = run,
 };
