@@ -323,7 +323,7 @@ EOF
         "options": {"max-items": "10", "title": "${TIDINGS_TEST_SECRET}"}}' || return 1
     "$tidings" check - <"$work/right.yaml" >"$work/out" 2>"$work/err"
     code=$?
-    exits 0 && out_has '^standard input is right'
+    exits 0 && out_has '^standard input is valid'
 }
 
 check_looks_at_uris() {
@@ -352,14 +352,14 @@ check_finds_the_same_uri_twice() {
     mkdir -p "$work/outer/inner"
     printf 'resources:\n  - files: outer/inner\n  - files: outer\n' >"$work/twice.yaml"
     run check "$work/twice.yaml"
-    exits 1 && err_has 'twice.yaml:3:12: resources\[1\].files: this and an entry before serve' ||
+    exits 1 && err_has 'twice.yaml:3:12: resources\[1\].files: an earlier entry serves' ||
         return 1
     printf 'resources:\n  - files: outer/inner\n  - files: outer\n    uri: o://{+path}\n' \
         >"$work/twice.yaml"
     run check "$work/twice.yaml"
     exits 0 || return 1
     run serve "$work/outer" "$work/outer/inner"
-    exits 1 && err_has 'outer/inner: files: this and an entry before serve the same files'
+    exits 1 && err_has 'outer/inner: files: an earlier entry serves the same files'
 }
 
 check_takes_an_empty_config_for_a_mistake() {

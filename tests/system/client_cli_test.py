@@ -284,7 +284,7 @@ def read_leaves_bytes_alone():
     equal(Done([tidings, 'read', stub.url, 'a://blob']).exits(0).raw, blob)
     code, seen = on_a_terminal(tidings, 'read', stub.url, 'a://blob')
     equal(code, 1)
-    assert '768 bytes of binary data are nothing for a terminal; --output' in seen, seen
+    assert 'not printing 768 bytes of binary data on a terminal' in seen, seen
     code, seen = on_a_terminal(tidings, 'read', stub.url, 'a://text')
     equal(code, 0)
     assert '\x1b' not in seen and 'no ^[[1m end<U+FEFF><U+202E>\n' in seen, seen

@@ -85,7 +85,7 @@ input_that_does_not_end_takes_no_longer_than_allowed() {
         printf 'part' >&7
         run publish "$url" memory://1 --content "$input" --timeout 300ms <&7
         exits 4 && err_has "publish: $input did not end within 300ms" &&
-            err_has '^  --timeout TIME allows it more' || return
+            err_has '^  Allow more time with --timeout TIME' || return
         exec 7>&-
     done
     run publish "$url" memory://1 --content - < <(printf i; printf 'n\n')
@@ -115,7 +115,7 @@ what_the_server_refuses_is_said() {
 a_server_without_a_key_says_so() {
     start
     TIDINGS_PUBLISH_KEY=key run publish "$url" a:1
-    exits 6 && err_has 'publishing is not enabled at' && err_has '^  Give that server a publish key'
+    exits 6 && err_has 'publishing is not enabled at' && err_has '^  Set .publish.key. in the config'
 }
 
 the_address_may_be_in_the_environment() {

@@ -215,8 +215,7 @@ static void tells_that_a_stop_was_forced(void **state) {
     legacy_send(&client, HOLD);
     request = served_take(&served, &client);
     tdg_server_stop(served.server);
-    assert_int_equal(said(lines, "stop_timeout_ms has expired; connections cut: 1"),
-                     1);
+    assert_int_equal(said(lines, "stop_timeout_ms has expired; connections cut: 1"), 1);
     expect_line(lines, lines->count - 1, TDG_LOG_INFO, "stopped");
     tdg_request_reply_text(request, "late");
     client_done(&client);
