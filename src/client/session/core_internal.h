@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the files of the core owe each other. Who calls whom:
+ * What the files of the core share. The calls between them:
  *
  *     connect   ──▶ subs                 up, down           tdg__subs_...
  *     incoming  ──▶ updates              notifications      tdg__updates_...

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A front is one way in which clients reach a worker: HTTP, stdio. A new one is a file or
- * folder of its own with one of these tables; api/server.c opens it, and the worker knows
- * no more of it than this.
+ * folder of its own with one of these tables; api/server.c opens it, and the worker uses
+ * nothing else of it.
  *
  *     open ──▶ serving ──▶ stop: takes no further request
  *                          finish, finish, ...: streams end, answers leave
