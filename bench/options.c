@@ -90,5 +90,5 @@ void bench_parse(int argc, char **argv, const bench_option_t *options) {
         obey(&options[index], optarg);
     }
     if (optind < argc)
-        bench_usage("cannot do anything with", argv[optind]);
+        bench_usage("unexpected argument", argv[optind]);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A subcommand is one file and one row in the table of main.c. Its options are a table
- * too: the same rows parse the command line, say what is wrong with it, and print the
- * help. */
+ * A subcommand is one file and one row in the table of main.c. Its options are a table,
+ * too: the same rows parse the command line, report errors in it, and print the help. */
 #ifndef TDG_CLI_COMMAND_H
 #define TDG_CLI_COMMAND_H
 

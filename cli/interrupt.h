@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * What ends a command before it has an answer: its time is over, or a signal came.
+ * What ends a command before it has a result: its time-out, or a signal.
  *
  * The time-out is a total: it covers connecting, every request and every page of a list.
- * When it is over the client is stopped, and the call that waits reports it.
+ * When it expires, the client is stopped, and the waiting call reports it.
  *
- * A program that we have started has a session of its own and does not notice Ctrl-C:
- * a program that does not read its input does not notice our end. So the signals
- * that end us (SIGINT, SIGTERM, SIGHUP) end the program first, as tdg_client_close()
- * does, and then us. A second one does not wait for that. Without a program, signals do
- * what they always do.
+ * A program that we have started has a session of its own and gets no Ctrl-C, and if it
+ * does not read its input, it does not notice our exit. So the signals that end us
+ * (SIGINT, SIGTERM, SIGHUP) first end the program, as tdg_client_close() does, and then
+ * us. A second signal does not wait for that. Without a program, signals have their usual
+ * effect.
  *
- * Once per process. What was ignored when we were started stays ignored. */
+ * Once per process. Signals that were ignored at the start stay ignored. */
 #ifndef TDG_CLI_INTERRUPT_H
 #define TDG_CLI_INTERRUPT_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The program: finds the subcommand in a table and runs it. Exit codes are those of
- * command.h: 0, 1 when it did not work, 2 when the command line is wrong. */
+ * command.h: 0 success, 1 failure, 2 wrong command line. */
 #include <errno.h>
 #include <locale.h>
 #include <signal.h>
@@ -135,10 +135,8 @@ static int run(int argc, char **argv) {
         return CLI_OK;
     }
     if (name[0] == '-')
-        return cli_usage_error(
-            "unknown option %s before a command; `tidings --help` shows what "
-            "there is",
-            name);
+        return cli_usage_error("unknown option %s before a command; see `tidings --help`",
+                               name);
 
     command = find_command(name);
     if (command == NULL)

@@ -156,7 +156,7 @@ static int set_time(const cli_command_t *command, const cli_option_t *option,
 static int add_text(const cli_command_t *command, const cli_option_t *option,
                     const char *value, cli_texts_t *texts) {
     if (texts->count == CLI_TEXTS_MAX)
-        return cli_usage_error("%s: --%s can be given %d times, not more", command->name,
+        return cli_usage_error("%s: --%s can be given at most %d times", command->name,
                                option->name, CLI_TEXTS_MAX);
     texts->items[texts->count++] = value;
     texts->items[texts->count] = NULL;
@@ -241,8 +241,7 @@ bool cli_parse(const cli_command_t *command, int argc, char **argv, void *fields
         if (only_operands || arg[0] != '-' || arg[1] == '\0') {
             if (operands == command->max_operands)
                 *ret_exit = cli_usage_error(
-                    "%s: cannot do anything with '%s'; `tidings %s --help` shows "
-                    "what it takes",
+                    "%s: unexpected argument '%s'; see `tidings %s --help`",
                     command->name, arg, command->name);
             else
                 argv[operands++] = argv[i];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Texts from servers in lines, columns and paragraphs. What a person sees of them went
- * through cli_put_plain() of terminal.h, so a terminal only shows it.
+ * Texts from servers in lines, columns and paragraphs. They pass through cli_put_plain()
+ * of terminal.h, so they have no effect on a terminal.
  *
  * Columns are those of a terminal: wide characters have two, as the locale says. */
 #ifndef TDG_CLI_SAFE_TEXT_H

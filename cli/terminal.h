@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What goes to a terminal: colours where they are wanted, and text of strangers without
- * the characters by which it could move the cursor, rename the window or worse. */
+ * Output to a terminal: colours if enabled, and texts from servers without the control
+ * characters that could move the cursor or rename the window. */
 #ifndef TDG_CLI_TERMINAL_H
 #define TDG_CLI_TERMINAL_H
 

@@ -14,9 +14,9 @@ static int check(const cli_asking_t *asking, const void *options, char **argv,
     const char *name = ((const cli_target_t *)options)->command->name;
 
     if (asking->needs != NULL && count == 0)
-        return cli_usage_error("%s: it needs %s", name, asking->needs);
+        return cli_usage_error("%s: expected %s", name, asking->needs);
     if (asking->needs == NULL && count > 0)
-        return cli_usage_error("%s: cannot do anything with '%s'", name, argv[0]);
+        return cli_usage_error("%s: unexpected argument '%s'", name, argv[0]);
     return asking->check != NULL ? asking->check(options, count) : CLI_OK;
 }
 

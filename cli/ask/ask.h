@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The frame of commands that ask a server something and print the answer: ls, read, call,
+ * The common part of commands that query a server and print the result: ls, read, call,
  * prompt, info. */
 #ifndef TDG_CLI_ASK_H
 #define TDG_CLI_ASK_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What was read of a resource, as bytes: the `contents` of a resources/read. Several
- * parts become one, in their order. */
+ * The content of a resource as bytes, from the `contents` of a resources/read. Several
+ * parts are joined in order. */
 #ifndef TDG_CLI_BODY_H
 #define TDG_CLI_BODY_H
 

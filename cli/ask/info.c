@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * `tidings info`: what a server says about itself. */
+ * `tidings info`: the protocol, name and capabilities of a server. */
 #include <stdio.h>
 #include <string.h>
 
@@ -43,7 +43,7 @@ static void print_server(const tdg_server_facts_t *facts) {
     const char *title = cli_string(facts->info, "title");
 
     print_label("server");
-    cli_put_line(stdout, facts->name[0] != '\0' ? facts->name : "(gives no name)");
+    cli_put_line(stdout, facts->name[0] != '\0' ? facts->name : "(no name)");
     if (facts->version[0] != '\0') {
         putchar(' ');
         cli_put_line(stdout, facts->version);
@@ -122,9 +122,9 @@ static void print_instructions(const char *text) {
 static const char *subscriptions_text(const tdg_server_facts_t *facts, int cursors) {
     if (!facts->subscribe)
         return "no";
-    return cursors > 0 ? "yes, with cursors: after a gap the missed updates are sent"
+    return cursors > 0 ? "yes, with cursors: missed updates are sent after a reconnect"
            : cursors == 0
-               ? "yes, without cursors: after a gap everything may have changed"
+               ? "yes, without cursors: anything may have changed after a reconnect"
                : "yes";
 }
 

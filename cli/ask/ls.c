@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * `tidings ls`: what a server offers. A table per list for people; one JSON document, or
+ * `tidings ls`: the lists of a server. A table per list for people; one JSON document, or
  * bare names, for programs. */
 #include <stdio.h>
 #include <string.h>
@@ -262,7 +262,7 @@ static void print_lists(const struct options *opts, const json_t *all) {
         }
     }
     if (shown == 0 && !opts->names)
-        puts("It lists nothing.");
+        puts("The server lists nothing.");
 }
 
 static int ask(void *options_, tdg_client_t *client, char **argv, int count) {
@@ -295,7 +295,7 @@ static int check(const void *options_, int count) {
     (void)count;
     if (!opts->json || !opts->names)
         return CLI_OK;
-    return cli_usage_error("ls: --json and --names do not go together");
+    return cli_usage_error("ls: --json and --names cannot be combined");
 }
 
 static int run(const cli_command_t *self, int argc, char **argv) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * `tidings call` and `tidings prompt`: what a server does by name. Its definition is
- * asked for first, so that arguments get the types that it requires, and a missing one is
- * reported before anything happens. */
+ * `tidings call` and `tidings prompt`. The definition of the tool or prompt is requested
+ * first, so that arguments get the declared types, and missing ones are reported before
+ * the call. */
 #include <stdio.h>
 #include <string.h>
 
@@ -160,7 +160,7 @@ static void print_data(const char *what, const json_t *holder, const char *membe
     printf("[%s", what);
     put_word(cli_string(holder, "uri"));
     put_word(cli_string(holder, "mimeType"));
-    printf(" %zu bytes; --json has them]\n",
+    printf(" %zu bytes; --json prints them]\n",
            decoded_size(json_object_get(holder, member)));
 }
 
@@ -192,8 +192,8 @@ static void print_block(const json_t *block) {
         print_data("resource", resource, "blob");
     } else {
         fputs("[", stdout);
-        cli_put_line(stdout, type[0] != '\0' ? type : "something without a type");
-        fputs("; --json has it]\n", stdout);
+        cli_put_line(stdout, type[0] != '\0' ? type : "content without a type");
+        fputs("; --json prints it]\n", stdout);
     }
 }
 

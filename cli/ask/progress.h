@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Shows that a call takes its time: a line on standard error, from the second second on,
- * with what the server reports of its progress. Only where standard error is a terminal,
- * and without --verbose, whose lines it would mix with. Once per process. */
+ * Shows the elapsed time and the server's progress in a line on standard error, once a
+ * call takes longer than a second. Only if standard error is a terminal, and without
+ * --verbose, whose lines would mix with it. Once per process. */
 #ifndef TDG_CLI_PROGRESS_H
 #define TDG_CLI_PROGRESS_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * `tidings publish`: one POST to /publish of a server, for shells and cron. The key comes
- * from the environment, never from the command line, where everybody on the machine could
- * read it. */
+ * from the environment, never from the command line, which every user of the machine can
+ * read. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -69,8 +69,8 @@ static int late_content(const struct publish *publish, const char *name) {
     char time[TDG__VALUE_TEXT_MAX];
 
     tdg__duration_write(publish->timeout_ms, time);
-    cli_error("publish: %s has not ended within %s", name, time);
-    return advise(CLI_TIMEOUT, "--timeout TIME allows it more.");
+    cli_error("publish: %s did not end within %s", name, time);
+    return advise(CLI_TIMEOUT, "Allow more time with --timeout TIME.");
 }
 
 /* Reads up to `size` bytes of what may be a pipe. Returns an exit code. */
@@ -202,7 +202,7 @@ static const char *find_key(const struct publish *publish) {
         cli_error("publish: no publish key; set the environment variable %s",
                   publish->key_env);
     else if (strpbrk(key, "\r\n") != NULL)
-        cli_error("publish: the publish key in %s has a line break in it",
+        cli_error("publish: the publish key in %s contains a line break",
                   publish->key_env);
     else
         return key;
@@ -311,15 +311,16 @@ static int report_refusal(const struct publish *publish, int status,
         json_string_value(json_object_get(json_object_get(answer, "error"), "message"));
 
     if (status == 401) {
-        cli_error("publish: %s does not take the key in %s", publish->url,
+        cli_error("publish: %s does not accept the key in %s", publish->url,
                   publish->key_env);
-        return advise(CLI_DENIED, "The key has to be the one that the server has under "
-                                  "`publish` in its config.");
+        return advise(CLI_DENIED,
+                      "The key must be the `publish.key` in the config of the "
+                      "server.");
     }
     if (status == 404) {
         cli_error("publish: publishing is not enabled at %s", publish->url);
-        return advise(CLI_NOT_FOUND, "Give that server a publish key (`publish` in its "
-                                     "config), or check the address.");
+        return advise(CLI_NOT_FOUND, "Set `publish.key` in the config of that server, or "
+                                     "check the address.");
     }
     if (message != NULL)
         cli_error("publish: refused: %s (status %d)", message, status);
@@ -393,8 +394,8 @@ static bool has_credentials(const char *url) {
 static int check_options(const struct publish *publish, const char *url) {
     if (url == NULL || publish->uri == NULL)
         return cli_usage_error(
-            "publish: it needs the address of a server (or TIDINGS_URL in the "
-            "environment) and a URI; `tidings publish --help` shows more");
+            "publish: missing URL or URI: give the address of a server (or set "
+            "TIDINGS_URL) and a URI; see `tidings publish --help`");
     if (!cli_is_url(url) && url == cli_default_url())
         return cli_usage_error(
             "publish: TIDINGS_URL is not an address such as http://127.0.0.1:8808");
@@ -403,9 +404,10 @@ static int check_options(const struct publish *publish, const char *url) {
             "publish: URL is not the address of a server, such as "
             "http://127.0.0.1:8808; it begins with http:// or https://");
     if (has_credentials(url))
-        return cli_usage_error("publish: the URL must not hold a user name or password");
+        return cli_usage_error(
+            "publish: the URL must not contain a user name or password");
     if (publish->deleted && publish->content != NULL)
-        return cli_usage_error("publish: --deleted and --content do not go together");
+        return cli_usage_error("publish: --deleted and --content cannot be combined");
     if (publish->mime_type != NULL && publish->content == NULL)
         return cli_usage_error("publish: --mime-type requires --content");
     return CLI_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * `tidings read`: the contents of resources. Texts leave as they came; a terminal gets no
- * control characters and no binary data. */
+ * `tidings read`: the contents of resources. Texts are printed unchanged, except that a
+ * terminal gets no control characters and no binary data. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,7 +64,7 @@ static int write_content(const struct options *opts, const json_t *content,
     char *own;
 
     if (body_part(content, &data, &len, &own) < 0)
-        return cli_error("read: %s: it has neither text nor a blob in base64", uri);
+        return cli_error("read: %s: the content is neither text nor valid base64", uri);
     if (opts->output != NULL && !raw) {
         code = write_file(opts->output, data, len);
     } else if (raw) {
@@ -75,8 +75,8 @@ static int write_content(const struct options *opts, const json_t *content,
             putchar('\n'); /* else the shell writes into the same line */
     } else {
         code = cli_error(
-            "read: %s: %zu bytes of %s are nothing for a terminal; --output FILE "
-            "keeps them",
+            "read: %s: not printing %zu bytes of %s on a terminal; write them to a "
+            "file with --output FILE",
             uri, len, type[0] != '\0' ? type : "binary data");
     }
     tdg__free(own);
@@ -166,7 +166,7 @@ static int check(const void *options_, int count) {
     if (opts->output != NULL && count > 1)
         return cli_usage_error("read: --output takes one resource, not %d", count);
     if (opts->output != NULL && opts->json)
-        return cli_usage_error("read: --output and --json do not go together");
+        return cli_usage_error("read: --output and --json cannot be combined");
     return CLI_OK;
 }
 

@@ -82,7 +82,7 @@ int cli_target_take(cli_target_t *target, char ***argv, int *operands) {
             return cli_usage_error("%s: no program after --", name);
         if (*operands > 0 && cli_is_url(**argv))
             return cli_usage_error(
-                "%s: either an address or a program after --, not both", name);
+                "%s: give either an address or a program after --, not both", name);
         put_name(target, target->program[0]);
         return CLI_OK;
     }
@@ -90,9 +90,8 @@ int cli_target_take(cli_target_t *target, char ***argv, int *operands) {
     if (url == NULL || (*operands > 0 && cli_is_url(**argv))) {
         if (*operands == 0)
             return cli_usage_error(
-                "%s: it needs the address of a server, such as http://127.0.0.1:8808 "
-                "(or in TIDINGS_URL), or a program after --; `tidings %s --help` shows "
-                "more",
+                "%s: no server: give its address, such as http://127.0.0.1:8808, or a "
+                "program after --, or set TIDINGS_URL; see `tidings %s --help`",
                 name, name);
         url = **argv;
         if (!cli_is_url(url))
@@ -270,9 +269,9 @@ static const char *advice(const cli_target_t *target, int code,
 
     if (failure->http_status == 401)
         return target->token_file != NULL
-                   ? "It does not take the token in the file. Is it the right one, and "
-                     "still valid?"
-                   : "It requires authentication: --token-file FILE, or --header "
+                   ? "The server does not accept the token in the file. Is it the right "
+                     "one, and still valid?"
+                   : "The server requires authentication: --token-file FILE, or --header "
                      "'Authorization: ...'.";
     if (failure->http_status == 403)
         return "The server denies access (403). Some servers also check the "
@@ -283,10 +282,10 @@ static const char *advice(const cli_target_t *target, int code,
         return "Is the server running, and is this its address? `tidings serve` prints "
                "its own.";
     if (code == TDG_ETIMEDOUT && target->connected)
-        return "--timeout TIME allows it more.";
+        return "Allow more time with --timeout TIME.";
     if (code == TDG_ETIMEDOUT && !program)
-        return "Something is there but does not answer in time. Is it a server of the "
-               "Model Context Protocol?";
+        return "Something accepts the connection, but does not answer in time. Is it a "
+               "server of the Model Context Protocol?";
     if (code == TDG_ETIMEDOUT || code == TDG_EJSON)
         return program ? "Is the program a server that speaks over its standard input "
                          "and output? --verbose shows its output."

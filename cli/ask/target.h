@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The server that a command talks to: an address, or a program to start; and how. What
- * all commands with a TARGET share: their options, connecting, what to say when that goes
- * wrong, and the exit code that scripts get then.
+ * The server that a command connects to: an address, or a program to start. The common
+ * part of all commands with a TARGET: options, connecting, error messages with advice,
+ * exit codes.
  *
- * ask.h frames the commands that ask and get an answer with it; watch and doctor call
+ * ask.h is the common part of the commands that query a server. watch and doctor call
  * cli_target_init(), cli_parse(), cli_target_take(), cli_target_connect(),
  * cli_target_close() and cli_target_done() in this order.
  *
- * cli_target_take() takes TARGET away: argv[0] is the first operand after it then. */
+ * cli_target_take() consumes TARGET: argv[0] is the next operand afterwards. */
 #ifndef TDG_CLI_TARGET_H
 #define TDG_CLI_TARGET_H
 
@@ -53,8 +53,8 @@ enum { CLI_MAX_TIME_MS = 24 * 3600 * 1000, CLI_TARGET_TOTAL_MS = 60 * 1000 };
 
 #define CLI_TARGET_OPTIONS(type, target)                                                 \
     CLI_PROGRAM_OPTION(type, target.program,                                             \
-                       "start this program instead of using a URL, and talk to it\n"     \
-                       "over its standard input and output"),                            \
+                       "start this program instead of using a URL, and connect to\n"     \
+                       "its standard input and output"),                                 \
         CLI_TEXTS_OPTION(type, target.headers, "header", "TEXT",                         \
                          "send the header 'Name: value' with every request; can be\n"    \
                          "given several times"),                                         \
@@ -63,7 +63,7 @@ enum { CLI_MAX_TIME_MS = 24 * 3600 * 1000, CLI_TARGET_TOTAL_MS = 60 * 1000 };
                           "file is read again when the server refuses the token"),       \
         CLI_CHOICE_OPTION(type, target.era, "era", "NAME", cli_eras,                     \
                           "protocol: modern (2026-07-28), legacy (2025-11-25 and\n"      \
-                          "older) or auto (the default: whichever the server has)"),     \
+                          "older) or auto (the default: detected)"),                     \
         CLI_STRING_OPTION(type, target.ca_file, "ca-file", "FILE",                       \
                           "trust these certificates instead of the system's"),           \
         CLI_STRING_OPTION(type, target.proxy, "proxy", "URL",                            \

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * `tidings completion`: a script for a shell. It is made from the tables that also parse
- * the command line and print the help, so it cannot know anything else than they do.
+ * `tidings completion`: a script for a shell. It is generated from the tables that also
+ * parse the command line and print the help, so it cannot differ from them.
  *
- * What comes from a server is data and stays data: the scripts read it line by line,
- * quote it, and never expand or evaluate it. They contact a server only where its address
- * is on the command line already, for two seconds by default, and never start
- * a program. */
+ * Names from a server are data: the scripts read them line by line, quote them, and never
+ * expand or evaluate them. They contact a server only if its address is on the command
+ * line already, for two seconds by default, and never start a program. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -281,13 +280,13 @@ static int run(const cli_command_t *self, int argc, char **argv) {
     if (!cli_parse(self, argc, argv, NULL, &operands, &code))
         return code;
     if (operands == 0)
-        return cli_usage_error("completion: for which shell? bash or zsh");
+        return cli_usage_error("completion: missing shell: bash or zsh");
     if (strcmp(argv[0], "bash") == 0)
         print_script(completion_bash_script, print_bash_tables);
     else if (strcmp(argv[0], "zsh") == 0)
         print_script(completion_zsh_script, print_zsh_tables);
     else
-        return cli_usage_error("completion: bash and zsh are known, '%s' is not",
+        return cli_usage_error("completion: unknown shell '%s': write bash or zsh",
                                argv[0]);
     return CLI_OK;
 }

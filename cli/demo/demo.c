@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * `tidings demo`: shows the timing rules, so that somebody who has to choose between them
- * sees the difference. */
+ * `tidings demo`: shows the timing rules, to help choose between them. */
 #include "demo/demo.h"
 
 #include <langinfo.h>
@@ -28,17 +27,17 @@ enum {
 
 static const cli_option_t options[] = {
     CHOICE(pattern, "pattern", "NAME", demo_patterns,
-           "how the changes come: steady (the default), burst (all at\n"
-           "the start), bursts (four), trickle (few) or typing"),
+           "when the changes happen: steady (the default), burst (all\n"
+           "at the start), bursts (four), trickle (few) or typing"),
     NUMBER(changes, "changes", "N", 1, MAX_CHANGES,
-           "how many changes (default 100; trickle 8, typing 60)"),
+           "number of changes (default 100; trickle 8, typing 60)"),
     NUMBER(duration_ms, "duration", "MS", 1, TDG__MAX_WINDOW_MS,
-           "within which time (default 1000; bursts 2000,\n"
+           "time in which they happen (default 1000; bursts 2000,\n"
            "trickle 4000, typing 9000)"),
     NUMBER(batch_ms, "batch", "MS", 0, TDG__MAX_WINDOW_MS,
            "window of batch (default 100)"),
     NUMBER(debounce_ms, "debounce", "MS", 0, TDG__MAX_WINDOW_MS,
-           "quiet that debounce waits for (default 500)"),
+           "time without a change that debounce waits for (default 500)"),
     NUMBER(longest_ms, "longest", "MS", 0, TDG__MAX_WINDOW_MS,
            "longest wait of debounce (default 800, or twice the\n"
            "--debounce that is given); 0: ten times --debounce"),
@@ -48,11 +47,11 @@ static const cli_option_t options[] = {
            "rate limit of the second group (default 1000); 0: no\n"
            "second group"),
     NUMBER(width, "width", "COLUMNS", DEMO_MIN_WIDTH, MAX_WIDTH,
-           "how wide to draw (default: as the terminal, else 80)"),
+           "width of the drawing (default: the terminal's, else 80)"),
     CHOICE(color, "color", "WHEN", cli_colors,
            "auto (the default: on a terminal, unless NO_COLOR is\n"
            "set), always or never"),
-    FLAG(ascii, "ascii", "draw without UTF-8 (the default where the locale has none)"),
+    FLAG(ascii, "ascii", "draw without UTF-8 (the default if the locale is not UTF-8)"),
     FLAG(live, "live", "play it in real time; needs a terminal"),
     FLAG(json, "json", "print one JSON object per subscriber and line instead"),
     CLI_END,
@@ -75,10 +74,10 @@ static int complete_options(demo_options_t *opts) {
             "demo: --longest must be at least --debounce, which is %ld; %ld is less",
             opts->debounce_ms, opts->longest_ms);
     if (opts->live && opts->json)
-        return cli_usage_error("demo: --live and --json do not go together");
+        return cli_usage_error("demo: --live and --json cannot be combined");
     if (opts->live && !isatty(STDOUT_FILENO))
         return cli_usage_error(
-            "demo: --live needs a terminal; leave it out to get the whole picture at "
+            "demo: --live needs a terminal; without it, the whole drawing is printed at "
             "once");
     return CLI_OK;
 }

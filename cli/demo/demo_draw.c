@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Draws a run as text. A row is a label, a time line and three figures; the time line has
- * one cell per column. Cells hold what happened in their share of the time. */
+ * one cell per column. A cell shows what happened in its share of the time. */
 #include "demo/demo.h"
 
 #include <stdarg.h>
@@ -346,26 +346,27 @@ static void draw_advice(const demo_pen_t *pen, const demo_t *demo, bool limited)
 
     put(pen, PLAIN, "\n");
     if (!limited) {
-        put_paragraph(pen, "batch",
-                      "collects for a window: a steady beat, and no change waits longer "
-                      "than the window. With the rate limit below it is the default, "
-                      "and right for most.");
+        put_paragraph(
+            pen, "batch",
+            "collects changes for a window: notifications are evenly spaced, and "
+            "no change waits longer than the window. The default, with the "
+            "rate limit below, and right for most resources.");
         snprintf(text, sizeof(text),
-                 "waits for quiet, here for %s at the longest. For what is worth reading "
-                 "only when it has come to rest: a build, a text that is being typed.",
+                 "waits until the changes stop, here for at most %s. For content that is "
+                 "worth reading only when it is complete: a build, a text being typed.",
                  duration(demo->rows[2].longest_ms, longest, sizeof(longest)));
         put_paragraph(pen, "debounce", text);
         put_paragraph(
             pen, "throttle",
             "notifies of the first change at once, then at most once per window. For "
-            "dashboards and progress, where the first sign counts.");
+            "dashboards and progress, where the first change matters.");
         return;
     }
     put_paragraph(
         pen, "",
-        "The limit comes on top of each mode, per subscriber and resource: the "
-        "first notification passes, later ones merge until its time is over, and "
-        "the last change always leaves. The mode decides when a change is worth "
+        "The limit applies in addition to the mode, per subscriber and resource: "
+        "the first notification passes, later ones merge until its time is over, and "
+        "the last change is always notified. The mode decides when a change is worth "
         "a notification; the limit protects the reader.");
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Plays a run in real time. The frames go to the terminal's other screen, which leaves
- * what was on it before as it was, and never scroll: what does not fit is left out. */
+ * Plays a run in real time. The frames go to the terminal's alternate screen, which
+ * leaves the previous content unchanged, and never scroll: what does not fit is left
+ * out. */
 #include "demo/demo.h"
 
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lets a real engine decide. Time is a number here: it jumps from one event to the next,
- * so a run takes no time and always ends the same. */
+ * Runs a real engine in simulated time: it jumps from one event to the next, so a run
+ * takes no time and always has the same result. */
 #include "demo/demo.h"
 
 #include <stdlib.h>

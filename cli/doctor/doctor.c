@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * `tidings doctor TARGET`: measures what breaks real deployments of a server, and says
- * how to fix it. Here: the command, the order of the checks, and their beginning and
- * end. The first ones find out what there is; when the server cannot be reached, or is no
- * server of this protocol, the rest is not tried.
+ * `tidings doctor TARGET`: measures what breaks real deployments of a server, and prints
+ * how to fix it. This file has the command, the order of the checks, and their start and
+ * end. If the server is unreachable, or is not an MCP server, only the first checks run.
  *
- * It does no harm: it reads, lists, subscribes and unsubscribes. No tool is called. */
+ * It reads, lists, subscribes and unsubscribes; it calls no tool. */
 #include "doctor/doctor.h"
 
 #include <assert.h>
@@ -68,12 +67,12 @@ static void add_result(doctor_t *doctor, const doctor_group_t *group,
 static const char *lacks(doctor_t *doctor, const doctor_check_t *check) {
     if ((check->needs & DOCTOR_NEEDS_MODERN) != 0 && !doctor->spoken[DOCTOR_MODERN])
         return "the server does not speak " DOCTOR_MODERN_VERSION
-               ", or was not asked to (--era)";
+               ", or --era excludes it";
     if ((check->needs & DOCTOR_NEEDS_LEGACY) != 0 && !doctor->spoken[DOCTOR_LEGACY])
         return "the server does not speak " DOCTOR_LEGACY_VERSION
-               " or older, or was not asked to (--era)";
+               " or older, or --era excludes it";
     if ((check->needs & DOCTOR_NEEDS_SESSION) != 0 && doctor->session[0] == '\0')
-        return "the server does not name its sessions";
+        return "the server assigns no session ids";
     if ((check->needs & DOCTOR_NEEDS_URI) != 0 &&
         json_array_size(doctor_uris(doctor)) == 0)
         return "the server lists no resource; name one with --uri";
@@ -108,7 +107,7 @@ static void run_check(doctor_t *doctor, const doctor_group_t *group,
     /* What is missing now may only be late. */
     if (doctor_left_ms(doctor) == 0 && !doctor->unreachable) {
         doctor->late = true;
-        doctor_skip(doctor, "the time was over (--timeout)");
+        doctor_skip(doctor, "--timeout had expired");
     }
     doctor_show(doctor, doctor->result);
 }
@@ -313,8 +312,8 @@ static void report_late(const doctor_options_t *options) {
     char time[TDG__VALUE_TEXT_MAX];
 
     tdg__duration_write(total_ms(options), time);
-    cli_error("doctor: not all checks fit into %s", time);
-    fputs("  --timeout TIME allows them more. Streams are held for the time of --idle.\n",
+    cli_error("doctor: %s was too short for all checks", time);
+    fputs("  Allow more time with --timeout TIME. Streams are held open for --idle.\n",
           stderr);
 }
 
@@ -353,9 +352,9 @@ static const cli_option_t table[] = {
     CLI_TIME_OPTION(doctor_options_t, answer_ms, "answer-limit", "TIME", 1,
                     CLI_MAX_TIME_MS, "time limit for each answer [10s]"),
     CLI_TIME_OPTION(doctor_options_t, idle_ms, "idle", "TIME", 1, CLI_MAX_TIME_MS,
-                    "how long to hold an idle stream, to see keep-alives and\n"
-                    "whether a proxy cuts it [20s]; many proxies cut after\n"
-                    "60s, so try 150s once"),
+                    "how long to hold idle streams, to see keep-alives and\n"
+                    "whether a proxy cuts them off [20s]; many proxies do so\n"
+                    "after 60s: try 150s as well"),
     CLI_TEXTS_OPTION(doctor_options_t, uris, "uri", "URI",
                      "subscribe to this resource; can be given several times\n"
                      "[the first 20 that the server lists]"),
@@ -381,8 +380,7 @@ static int run(const cli_command_t *self, int argc, char **argv) {
         code = cli_target_take(&options.target, &argv, &operands);
         if (code == CLI_OK && operands > 0)
             code = cli_usage_error(
-                "doctor: cannot do anything with '%s'; resources are named with --uri",
-                argv[0]);
+                "doctor: unexpected argument '%s'; name resources with --uri", argv[0]);
         if (code == CLI_OK)
             code = examine(&options);
     }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * `tidings doctor`: what its files share. doctor.c runs the checks, doctor_report.c shows
- * their results, doctor_call.c sends requests, doctor_record.c records what comes,
- * doctor_hold.c waits; each other doctor_*.c is a group of checks, a table with one row
- * per check.
+ * `tidings doctor`: the declarations that its files share. doctor.c runs the checks,
+ * doctor_report.c shows their results, doctor_call.c sends requests, doctor_record.c
+ * records responses, doctor_hold.c waits; each other doctor_*.c is a group of checks, a
+ * table with one row per check.
  *
- * It works below the client library, because it must see what that hides: raw heads,
- * times, the order of messages. One loop, one thread; a check asks and waits in one go.
- * All that is waited for has a limit, and so has all that is kept. Beyond the limits of
- * single waits there is that of the whole command (--timeout): when it is over, every
- * wait is, the check that runs and those behind it are skipped, and what was found is
- * reported. */
+ * It works below the client library, because it needs details that the library hides: raw
+ * headers, times, the order of messages. One loop, one thread; a check sends a request
+ * and waits for the response. Every wait and all recorded data are limited. Apart from
+ * the limits of single waits there is that of the whole command (--timeout): when it
+ * expires, every wait ends, the running check and the remaining ones are skipped, and the
+ * results so far are reported. */
 #ifndef TDG_CLI_DOCTOR_H
 #define TDG_CLI_DOCTOR_H
 

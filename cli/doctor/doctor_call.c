@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Requests in the way of each era, over HTTP or to a program; waiting for their answers;
- * and the answers in words. */
+ * Sends requests as each era defines them, over HTTP or to a program, waits for the
+ * responses, and describes them in words. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

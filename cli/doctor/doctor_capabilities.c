@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Capabilities that are advertised and do not work, and those that work and are not
- * advertised: clients look at what is advertised, and use nothing else. */
+ * Capabilities that are advertised but do not work, and those that work but are not
+ * advertised: clients use only advertised ones. */
 #include <assert.h>
 #include <string.h>
 
@@ -215,18 +215,18 @@ static void check_unknown(doctor_t *doctor) {
 
 const doctor_check_t doctor_capability_checks[] = {
     {"capability.resources", "Resources are listed and read",
-     "asked for resources/list and read the first", DOCTOR_EACH_ERA, check_resources},
-    {"capability.templates", "Templates are listed", "asked for resources/templates/list",
+     "requested resources/list and read the first", DOCTOR_EACH_ERA, check_resources},
+    {"capability.templates", "Templates are listed", "requested resources/templates/list",
      DOCTOR_EACH_ERA, check_templates},
     {"capability.subscribe", "Resources can be subscribed to",
      "subscribed to a resource, and unsubscribed", DOCTOR_NEEDS_LEGACY | DOCTOR_NEEDS_URI,
      check_subscribe},
-    {"capability.tools", "Tools are listed", "asked for tools/list", DOCTOR_EACH_ERA,
+    {"capability.tools", "Tools are listed", "requested tools/list", DOCTOR_EACH_ERA,
      check_tools},
-    {"capability.prompts", "Prompts are listed", "asked for prompts/list",
+    {"capability.prompts", "Prompts are listed", "requested prompts/list",
      DOCTOR_EACH_ERA, check_prompts},
     {"capability.completions", "Arguments are completed",
-     "asked to complete the first argument of a prompt or template", DOCTOR_EACH_ERA,
+     "completed the first argument of a prompt or template", DOCTOR_EACH_ERA,
      check_completions},
     {"capability.logging", "The log level can be set", "sent logging/setLevel",
      DOCTOR_NEEDS_LEGACY, check_logging},

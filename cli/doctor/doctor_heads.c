@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the heads of streams say: their fields ask proxies and caches to leave them alone,
- * or show that these do not. */
+ * Checks of the response headers of streams: fields that ask proxies and caches not to
+ * interfere, and signs that they do. */
 #include <string.h>
 #include <strings.h>
 
@@ -13,8 +13,8 @@ static void check_length(doctor_t *doctor) {
     doctor_saw(doctor, "%s", length != NULL ? length : "none");
     if (length != NULL)
         doctor_bad(doctor, DOCTOR_FAILED,
-                   "A stream has no length. Something reads it to its end before it "
-                   "passes it on, or the server collects it.");
+                   "A stream has no length. Either a proxy reads it to its end before it "
+                   "passes it on, or the server buffers it.");
 }
 
 static void check_caching(doctor_t *doctor) {
@@ -33,7 +33,7 @@ static void check_accel(doctor_t *doctor) {
     const char *server = doctor_field(doctor_silent(doctor), "server");
 
     if (accel == NULL && server != NULL && strncasecmp(server, "nginx", 5) == 0) {
-        doctor_saw(doctor, "none, but nginx answers, and takes it out");
+        doctor_saw(doctor, "none, but nginx answers, and removes it");
         return;
     }
     doctor_saw(doctor, "%s", accel != NULL ? accel : "none");
@@ -102,14 +102,14 @@ static void check_compression(doctor_t *doctor) {
     } else {
         doctor_until(doctor, doctor_has_bytes, seen, DOCTOR_SOON_MS);
         doctor_saw(doctor, "Content-Encoding: %s, %s", encoding,
-                   seen->bytes > 0 ? "though bytes arrive" : "and nothing arrives");
+                   seen->bytes > 0 ? "but bytes arrive" : "and nothing arrives");
         /* only the modern era has something that must come */
         doctor_bad(
             doctor,
             seen->bytes > 0 || doctor->era == DOCTOR_LEGACY ? DOCTOR_WARNING
                                                             : DOCTOR_FAILED,
             "Compression delays events until its buffer is full: switch it off for "
-            "text/event-stream (nginx: take it out of gzip_types, or gzip off for this "
+            "text/event-stream (nginx: remove it from gzip_types, or gzip off for this "
             "location; Apache: SetEnv no-gzip 1), and send Cache-Control: no-transform.");
     }
     doctor_end(seen); /* before its session */
@@ -123,7 +123,7 @@ const doctor_check_t doctor_head_checks[] = {
      DOCTOR_ON_SILENT, check_caching},
     {"stream.accel", "Buffering by nginx is disabled", "checked X-Accel-Buffering",
      DOCTOR_ON_SILENT, check_accel},
-    {"stream.proxy", "What answers", "looked for signs of a proxy in the headers",
+    {"stream.proxy", "Server and proxies", "looked for signs of a proxy in the headers",
      DOCTOR_ON_SILENT, check_proxy},
     {"stream.compression", "Streams are not compressed",
      "opened a stream with Accept-Encoding: gzip, deflate, br", DOCTOR_ON_SILENT,

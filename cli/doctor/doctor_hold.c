@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waiting, once for all checks that need it: streams of both eras are opened, silent ones
- * and ones with subscriptions; what is subscribed to is read; then the trigger runs, and
- * the time of --idle and --wait passes; then all is read again. The checks look at what
- * was recorded. */
+ * Waits once for all checks that need it: opens streams of both eras, idle ones and ones
+ * with subscriptions; reads the subscribed resources; runs the trigger; waits for --idle
+ * and --wait; and reads everything again. The checks evaluate the records. */
 #include <stdio.h>
 #include <string.h>
 

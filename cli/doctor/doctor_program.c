@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How a program behaves that is a server on its standard input and output. */
+ * Checks of a program that is a server on its standard input and output. */
 #include "doctor/doctor.h"
 
 enum { LAST_MS = 2000, STOP_MS = 15000 };
@@ -15,7 +15,7 @@ static void check_survives(doctor_t *doctor) {
     doctor_saw(doctor, "%s", doctor_describe(call));
     if (call->result == NULL)
         doctor_bad(doctor, DOCTOR_FAILED,
-                   "Ignore notifications that the program does not know.");
+                   "Let the program ignore unknown notifications.");
 }
 
 static void check_output(doctor_t *doctor) {
@@ -58,16 +58,16 @@ static void check_end(doctor_t *doctor) {
     double ms;
 
     if (!program->started || program->ended) {
-        doctor_saw(doctor, "it had ended before: %s", program->why);
+        doctor_saw(doctor, "it had exited before: %s", program->why);
         doctor_bad(doctor, DOCTOR_FAILED,
-                   "A server lives until its standard input ends. What does it print on "
+                   "A server runs until its standard input ends. What does it print on "
                    "standard error?");
         return;
     }
     doctor_stop(program, STOP_MS);
     ms = doctor_ms(program->stopped_us,
                    program->gone ? program->gone_us : doctor_now_us());
-    doctor_saw(doctor, "ended after %.1f s", ms / 1000);
+    doctor_saw(doctor, "exited after %.1f s", ms / 1000);
     doctor_fact(doctor, "exit_ms", (json_int_t)ms);
     if (ms > LAST_MS)
         doctor_bad(doctor, DOCTOR_FAILED,
@@ -76,14 +76,14 @@ static void check_end(doctor_t *doctor) {
 }
 
 const doctor_check_t doctor_program_checks[] = {
-    {"program.survives", "Unknown notifications do no harm",
+    {"program.survives", "Unknown notifications are ignored",
      "sent an unknown notification, then a request", DOCTOR_STDIO | DOCTOR_EACH_ERA,
      check_survives},
     {"program.output", "Only messages on standard output",
      "read every line on standard output", DOCTOR_STDIO, check_output},
     {"program.stderr", "Output on standard error", "counted lines on standard error",
      DOCTOR_STDIO, check_stderr},
-    {"program.end", "It ends with its input", "ended its standard input",
+    {"program.end", "The program exits when its input ends", "closed its standard input",
      DOCTOR_STDIO | DOCTOR_EACH_ERA, check_end},
     {NULL, NULL, NULL, 0, NULL},
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whether the server is there at all, whether it lets us in, and what the way to it
- * costs. Where it is not or does not, nothing else is tried. */
+ * Whether the server is reachable and grants access, and how long that takes. If not, the
+ * other checks do not run. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ static const char *fix_for(int code, const char *error) {
                "whole chain (nginx: ssl_certificate with the intermediate certificates), "
                "renew it in time; for a private one, pass its authority with --ca-file.";
     if (code == TDG_ETIMEDOUT)
-        return "Something accepts the connection or drops the packets, and does not "
+        return "The connection is accepted, or its packets are dropped, and there is no "
                "answer: check firewalls, the proxy's upstream address, and what the "
                "server is busy with.";
     return "Is the server running, and is this its address? `tidings serve` prints its "
@@ -49,14 +49,14 @@ static void check_connect(doctor_t *doctor) {
     if (call->secured_us > 0)
         doctor_saw(doctor, "TLS %.1f ms, the certificate is valid",
                    (double)call->secured_us / 1000);
-    doctor_saw(doctor, "answer (HTTP %d) %.1f ms", call->status, answer_ms);
+    doctor_saw(doctor, "response (HTTP %d) %.1f ms", call->status, answer_ms);
     doctor_fact(doctor, "connect_us", call->connected_us);
     doctor_fact(doctor, "tls_us", call->secured_us);
     doctor_fact(doctor, "answer_us", (json_int_t)(call->head_us - call->began_us));
     doctor_fact(doctor, "status", call->status);
     if (answer_ms > DOCTOR_SOON_MS)
         doctor_bad(doctor, DOCTOR_WARNING,
-                   "The first response is slow. A cold start, or a proxy that looks for "
+                   "The first response is slow: a cold start, or a proxy that looks for "
                    "its upstream?");
 }
 
@@ -71,9 +71,9 @@ static void check_access(doctor_t *doctor) {
                 ? "The server requires authentication: --token-file FILE, or --header "
                   "'Authorization: ...'."
                 : "The server, or a proxy, denies access. Is the token allowed to do "
-                  "this? `tidings serve` also answers so where Host or Origin is not in "
-                  "allowed_hosts and allowed_origins: let the proxy pass Host on (nginx: "
-                  "proxy_set_header Host $host), or name it there.");
+                  "this? `tidings serve` also does so if Host or Origin is not in its "
+                  "allowed-hosts or allowed-origins: let the proxy pass Host on (nginx: "
+                  "proxy_set_header Host $host), or add it there.");
         doctor_give_up(doctor, CLI_DENIED);
     } else if (seen->status >= 500) {
         doctor_bad(doctor, DOCTOR_FAILED, "%s",
@@ -89,11 +89,11 @@ static void check_redirect(doctor_t *doctor) {
     const doctor_call_t *seen = doctor->first;
 
     if (seen->status >= 300 && seen->status < 400) {
-        doctor_saw(doctor, "HTTP %d, a redirect that clients must not or cannot follow",
+        doctor_saw(doctor, "HTTP %d, a redirect that clients cannot or must not follow",
                    seen->status);
         doctor_bad(doctor, DOCTOR_FAILED,
                    "Use the address that it redirects to. 301, 302 and 303 turn a POST "
-                   "into a GET, and to another host no client takes its token along.");
+                   "into a GET, and clients send no token to another host.");
         doctor_give_up(doctor, CLI_UNREACHABLE);
     } else if (seen->hops > 0) {
         doctor_saw(doctor, "after %u redirect%s", seen->hops, seen->hops == 1 ? "" : "s");

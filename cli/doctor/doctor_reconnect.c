@@ -41,7 +41,7 @@ static void judge_reopened(doctor_t *doctor, const doctor_call_t *seen, bool wit
                               "their connections; behind a load balancer, send requests "
                               "with the same Mcp-Session-Id to the same process."
         : seen->status == 409
-            ? "The server takes the broken stream for open. Notice closed connections, "
+            ? "The server considers the broken stream open. Detect closed connections, "
               "or let a new stream replace the old one."
             : "Accept the same GET again, with or without Last-Event-ID: an id that is "
               "not known means that everything may have changed, not an error.");
@@ -74,7 +74,7 @@ static void reopen(doctor_t *doctor, const char *session) {
     if (ping->result == NULL && doctor->result->status == DOCTOR_OK) {
         doctor_saw(doctor, "a ping in the session: %s", doctor_describe(ping));
         doctor_bad(doctor, DOCTOR_FAILED,
-                   "A stream that breaks must not break the session: requests go on.");
+                   "A broken stream must not end the session: its requests go on.");
     }
 }
 
@@ -82,7 +82,7 @@ static void check_legacy(doctor_t *doctor) {
     char session[TDG__WEB_MAX_SESSION + 1] = "";
 
     if (!doctor_new_session(doctor, session)) {
-        doctor_skip(doctor, "no other session could be begun");
+        doctor_skip(doctor, "no other session could be started");
         return;
     }
     reopen(doctor, session);
@@ -108,12 +108,13 @@ static void judge_cursor(doctor_t *doctor, const json_t *meta, const char *curso
         doctor_saw(doctor, "no cursor: changes while a client is disconnected are not "
                            "notified later, so clients read again");
     } else if (json_is_false(json_object_get(meta, "dev.tidings/resumed"))) {
-        doctor_saw(doctor, "its cursor was no longer known");
+        doctor_saw(doctor, "its cursor was unknown");
         doctor_bad(doctor, DOCTOR_WARNING,
-                   "Is the listen answered by another process? A cursor holds where that "
-                   "issued it: behind a load balancer, keep clients at one process.");
+                   "Is the listen answered by another process? A cursor is valid only in "
+                   "the process that issued it: behind a load balancer, keep each client "
+                   "on one process.");
     } else {
-        doctor_saw(doctor, "its cursor was taken");
+        doctor_saw(doctor, "its cursor was accepted");
     }
 }
 
@@ -140,7 +141,7 @@ static void check_modern(doctor_t *doctor) {
         doctor_saw(doctor, "reopening: %s", doctor_describe(listen));
         doctor_bad(doctor, DOCTOR_FAILED,
                    "A client that reconnects opens the same listen again: acknowledge "
-                   "it, whether the old one was seen to end or not.");
+                   "it, even if the server has not noticed the end of the old one.");
         return;
     }
     doctor_saw(doctor, "acknowledged again after %.1f ms",
@@ -168,17 +169,17 @@ static void check_requests(doctor_t *doctor) {
     doctor_saw(doctor, "%zu of 3 answered", 3 - failed);
     if (failed > 0)
         doctor_bad(doctor, DOCTOR_FAILED,
-                   "The end of a stream must not end anything else: neither the session "
-                   "nor other requests.");
+                   "The end of a stream must end neither the session nor other "
+                   "requests.");
 }
 
 const doctor_check_t doctor_reconnect_checks[] = {
-    {"reconnect.legacy", "A session survives its stream",
+    {"reconnect.legacy", "A session survives a broken stream",
      "broke the GET stream of a session and reopened it",
      DOCTOR_HTTP | DOCTOR_NEEDS_LEGACY, check_legacy},
     {"reconnect.modern", "A listen can be reopened", "broke a listen and reopened it",
      DOCTOR_HTTP | DOCTOR_NEEDS_MODERN, check_modern},
-    {"reconnect.requests", "Requests survive a stream",
+    {"reconnect.requests", "Requests survive a broken stream",
      "broke a stream and sent three requests at once after it",
      DOCTOR_HTTP | DOCTOR_EACH_ERA, check_requests},
     {NULL, NULL, NULL, 0, NULL},

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What comes from a server is recorded in the call that it belongs to: all that an
- * exchange over HTTP carries, and of the lines of a program the answer, or, for a stream,
- * the notifications. What is kept has limits: for each call a number of messages, for all
- * together their weight, beyond which only answers are kept. */
+ * Records what a server sends, in the call that it belongs to: everything of an HTTP
+ * exchange; of the lines of a program, the response, or, for a stream, the notifications.
+ * The records are limited: a number of messages per call, and a total size, beyond which
+ * only responses are kept. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The report: for people line by line as it comes, for machines one document at the end.
- * What a server says goes through cli_put_plain() for either. */
+ * The report: for people line by line during the run, for programs one document at the
+ * end. Texts from the server pass through cli_put_plain() in both. */
 #include <langinfo.h>
 #include <stdarg.h>
 #include <stdio.h>

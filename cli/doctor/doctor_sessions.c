@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sessions and headers over HTTP: what servers must refuse, and with what, so that
- * clients know what to do and strangers' web pages can do nothing. */
+ * Sessions and headers over HTTP: which requests a server must refuse, and with which
+ * status, so that clients know what to do and foreign web pages cannot use it. */
 #include <string.h>
 
 #include "doctor/doctor.h"
@@ -26,8 +26,8 @@ static void check_id(doctor_t *doctor) {
         doctor_saw(doctor, "one of %zu characters", strlen(raw));
         if (strlen(raw) < 16)
             doctor_bad(doctor, DOCTOR_WARNING,
-                       "Whoever guesses a session id has the session: make it at least "
-                       "128 random bits.");
+                       "Anyone who guesses a session id can use the session: make it at "
+                       "least 128 random bits.");
         doctor_delete(doctor, call->session);
     }
 }
@@ -39,7 +39,7 @@ static void check_unknown(doctor_t *doctor) {
     doctor_saw(doctor, "%s", doctor_describe(call));
     if (call->status != 404)
         doctor_bad(doctor, call->result != NULL ? DOCTOR_FAILED : DOCTOR_WARNING,
-                   "Answer an unknown session with 404: only then clients begin a new "
+                   "Answer an unknown session with 404: only then do clients start a new "
                    "one. Otherwise they stay broken after every restart of the server.");
 }
 
@@ -49,7 +49,7 @@ static void check_missing(doctor_t *doctor) {
     doctor_saw(doctor, "%s", doctor_describe(call));
     if (call->status != 400)
         doctor_bad(doctor, DOCTOR_WARNING,
-                   "Answer a request without its session with 400.");
+                   "Answer a request without a session id with 400.");
 }
 
 static void check_delete(doctor_t *doctor) {
@@ -58,19 +58,20 @@ static void check_delete(doctor_t *doctor) {
     int status;
 
     if (!doctor_new_session(doctor, session) || session[0] == '\0') {
-        doctor_skip(doctor, "no other session could be begun");
+        doctor_skip(doctor, "no other session could be started");
         return;
     }
     status = doctor_delete(doctor, session);
     doctor_saw(doctor, "DELETE: HTTP %d", status);
     if (status == 405) {
-        doctor_saw(doctor, "the server lets no client end its session, which it may");
+        doctor_saw(doctor,
+                   "clients cannot end their sessions, which the protocol allows");
         return;
     }
     if (status < 200 || status > 299) {
         doctor_bad(doctor, DOCTOR_FAILED,
-                   "Answer DELETE of a session with 200 or 204, or with 405 where "
-                   "clients may not end theirs. Does the proxy let DELETE through?");
+                   "Answer DELETE of a session with 200 or 204, or with 405 if "
+                   "clients cannot end theirs. Does the proxy pass DELETE on?");
         return;
     }
     call = doctor_ping_in(doctor, session);
@@ -112,7 +113,7 @@ static void check_mirrored(doctor_t *doctor) {
         doctor_bad(
             doctor, DOCTOR_FAILED,
             "Refuse a request whose headers differ from its body with 400 and error "
-            "-32020: proxies decide by the headers, so a difference gets around them.");
+            "-32020: proxies decide by the headers, so a difference bypasses them.");
     else if (call->status != 400 || call->rpc_code != -32020)
         doctor_bad(doctor, DOCTOR_WARNING,
                    "Refuse a request whose headers differ from its body with 400 and "
@@ -129,9 +130,9 @@ static void check_origin(doctor_t *doctor) {
             doctor, DOCTOR_FAILED,
             "Refuse foreign origins with 403. Otherwise, any web page that a user has "
             "open can reach this server through their browser (DNS rebinding). `tidings "
-            "serve` does; allowed_origins names those that may.");
+            "serve` does; its allowed-origins lists the exceptions.");
     else if (call->status != 403)
-        doctor_bad(doctor, DOCTOR_WARNING, "A foreign origin is refused with 403.");
+        doctor_bad(doctor, DOCTOR_WARNING, "Refuse foreign origins with 403.");
 }
 
 static void check_type(doctor_t *doctor) {
@@ -141,7 +142,7 @@ static void check_type(doctor_t *doctor) {
     if (was_accepted(call))
         doctor_bad(doctor, DOCTOR_WARNING,
                    "Accept application/json only, and refuse others with 415: web pages "
-                   "may send text/plain anywhere without permission.");
+                   "may send text/plain to any server without asking it first.");
 }
 
 static void check_batch(doctor_t *doctor) {
@@ -159,7 +160,7 @@ static void check_batch(doctor_t *doctor) {
         doctor_bad(
             doctor, DOCTOR_WARNING,
             "Batches exist in 2025-03-26 only: refuse them with 400 and error -32600 "
-            "elsewhere, because proxies that check requests do not check inside.");
+            "in other versions: proxies that check requests do not look inside.");
 }
 
 enum {
@@ -171,20 +172,20 @@ const doctor_check_t doctor_session_checks[] = {
      "checked the Mcp-Session-Id of an initialize", DOCTOR_HTTP | DOCTOR_NEEDS_LEGACY,
      check_id},
     {"session.unknown", "Unknown sessions are refused",
-     "sent a ping in a session that never was", IN_SESSION, check_unknown},
+     "sent a ping with an invented session id", IN_SESSION, check_unknown},
     {"session.missing", "Missing sessions are refused",
      "sent a ping without Mcp-Session-Id", IN_SESSION, check_missing},
     {"session.delete", "Sessions can be ended",
-     "began a session, ended it with DELETE, and sent a ping in it", IN_SESSION,
+     "started a session, ended it with DELETE, and sent a ping in it", IN_SESSION,
      check_delete},
     {"header.mirrored", "Headers must agree with the body",
      "sent server/discover with Mcp-Method: tools/list",
      DOCTOR_HTTP | DOCTOR_NEEDS_MODERN, check_mirrored},
     {"header.origin", "Foreign origins are refused",
      "sent a request with Origin: http://doctor.invalid", DOCTOR_HTTP, check_origin},
-    {"header.content-type", "Other types are refused",
+    {"header.content-type", "Other content types are refused",
      "sent a request with Content-Type: text/plain", DOCTOR_HTTP, check_type},
-    {"header.batch", "Batches do no harm", "sent two pings as a batch", DOCTOR_HTTP,
-     check_batch},
+    {"header.batch", "The server survives a batch", "sent two pings as a batch",
+     DOCTOR_HTTP, check_batch},
     {NULL, NULL, NULL, 0, NULL},
 };

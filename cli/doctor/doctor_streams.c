@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Streams: whether they open at once, whether what is sent on them arrives when it is
- * sent, and whether they live on when nothing happens. That is where proxies do harm.
+ * Streams: whether they open at once, whether events arrive when they are sent, and
+ * whether idle streams stay open. These are the places where proxies interfere.
  *
- * One check reports a defect: the head is late (stream.head), the head came and what
- * belongs right behind it did not (stream.first-byte), signs of life come in lumps
- * (stream.buffering), there are none (stream.keepalive), the stream is cut off
+ * Each defect is reported by one check: the headers are late (stream.head), the headers
+ * arrive but the bytes that must follow do not (stream.first-byte), keep-alives arrive in
+ * bursts (stream.buffering), there are none (stream.keepalive), the stream is cut off
  * (stream.idle). */
 #include "doctor/doctor.h"
 
 #define FIX_BUFFERING                                                                    \
-    "A proxy or a compressing layer keeps what it should pass on. nginx: "               \
+    "A proxy or a compressing layer buffers the stream. nginx: "                         \
     "proxy_buffering off; gzip off for text/event-stream; proxy_read_timeout 1h. "       \
     "Caddy: flush_interval -1. Apache: ProxyPass ... flushpackets=on, and no "           \
     "mod_deflate "                                                                       \
@@ -34,7 +34,7 @@ static void check_head(doctor_t *doctor) {
 
     doctor_did(doctor, "%s", what_opened(doctor));
     if (seen == NULL) {
-        doctor_skip(doctor, "no session could be begun");
+        doctor_skip(doctor, "no session could be started");
         return;
     }
     if (!seen->headed) {
@@ -93,8 +93,8 @@ static void check_first_byte(doctor_t *doctor) {
     if (seen->bytes == 0) {
         doctor_saw(
             doctor,
-            "the headers arrived, and then nothing for %.1f s, though the "
-            "acknowledgement comes first",
+            "the headers arrived, and then nothing for %.1f s, but the "
+            "acknowledgement must come first",
             doctor_ms(seen->head_us, seen->over ? seen->over_us : doctor_now_us()) /
                 1000);
         doctor_bad(doctor, DOCTOR_FAILED, FIX_BUFFERING);
@@ -183,7 +183,7 @@ static void check_keepalive(doctor_t *doctor) {
     const doctor_call_t *seen = doctor_silent(doctor);
     struct signs signs;
 
-    doctor_did(doctor, "held a silent stream for %.1f s",
+    doctor_did(doctor, "held an idle stream open for %.1f s",
                seen != NULL ? held_s(doctor, seen) : 0);
     if (seen == NULL)
         return;
@@ -224,14 +224,14 @@ static void check_idle(doctor_t *doctor) {
         doctor_saw(doctor, "the server ended it after %.1f s, as the protocol requires",
                    held_s(doctor, seen));
         doctor_bad(doctor, DOCTOR_WARNING,
-                   "Clients reconnect, but each time costs. Let streams live longer "
-                   "(tidings: stream_lifetime_ms).");
+                   "Clients reconnect, but that has a cost. Let streams live longer "
+                   "(tidings serve: stream-lifetime).");
         return;
     }
     doctor_saw(doctor, "cut off after %.1f s%s%s", held_s(doctor, seen),
                seen->error[0] != '\0' ? ": " : "", seen->error);
     doctor_bad(doctor, DOCTOR_FAILED,
-               "Let silent streams live: nginx proxy_read_timeout 1h; Apache "
+               "Let idle streams live: nginx proxy_read_timeout 1h; Apache "
                "ProxyTimeout 3600; HAProxy timeout server 1h and timeout tunnel 1h; AWS "
                "load balancers: idle timeout; a server's own limit on requests (Node: "
                "server.requestTimeout, gunicorn: --timeout). Also let the server write a "
@@ -267,7 +267,7 @@ static void judge_acknowledgement(doctor_t *doctor, const json_t *message,
     if (asked > 0 && json_array_size(named) == 0)
         doctor_bad(doctor, DOCTOR_FAILED,
                    "The acknowledgement has to list every subscribed resource. Let "
-                   "clients subscribe to listed resources, and list them in it.");
+                   "clients subscribe to all listed resources.");
     else if (json_array_size(named) < asked)
         doctor_bad(doctor, DOCTOR_WARNING,
                    "Some resources cannot be subscribed to: clients are not notified "
@@ -351,11 +351,11 @@ const doctor_check_t doctor_stream_checks[] = {
     {"stream.subscribed", "Subscribing works while a stream is open", NULL,
      DOCTOR_NEEDS_LEGACY | DOCTOR_NEEDS_URI | DOCTOR_NEEDS_STREAMS, check_subscribed},
     {"stream.buffering", "Nothing on the path buffers events",
-     "measured when keep-alive bytes arrived on a silent stream", DOCTOR_ON_SILENT,
+     "measured when keep-alive bytes arrived on an idle stream", DOCTOR_ON_SILENT,
      check_buffering},
-    {"stream.keepalive", "A silent stream shows signs of life", NULL, DOCTOR_SILENT,
+    {"stream.keepalive", "An idle stream gets keep-alive bytes", NULL, DOCTOR_SILENT,
      check_keepalive},
-    {"stream.idle", "A silent stream lives on", "held a silent stream", DOCTOR_ON_SILENT,
-     check_idle},
+    {"stream.idle", "An idle stream stays open", "held an idle stream open",
+     DOCTOR_ON_SILENT, check_idle},
     {NULL, NULL, NULL, 0, NULL},
 };

@@ -54,11 +54,11 @@ static void judge_updates(doctor_t *doctor, const struct tally *tally) {
         doctor_bad(doctor, DOCTOR_FAILED,
                    "The server has to send notifications/resources/updated for what is "
                    "subscribed to. Does it watch the source of this resource? `tidings "
-                   "serve` does. If checks of streams are bad as well, or show no "
+                   "serve` does. If checks of streams have problems as well, or show no "
                    "keep-alives, fix those first: a proxy that buffers (nginx: "
                    "proxy_buffering off) delays updates.");
     } else if (tally->updated > 0) {
-        doctor_saw(doctor, "%zu changed, an update arrived for %zu", tally->changed,
+        doctor_saw(doctor, "%zu changed; updates arrived for %zu", tally->changed,
                    tally->updated);
         if (doctor->triggered && tally->first_us > doctor->trigger_us) {
             doctor_saw(doctor, "%.1f ms after the trigger was started",
@@ -72,12 +72,13 @@ static void judge_updates(doctor_t *doctor, const struct tally *tally) {
                    "Let --trigger change a resource that --uri names. If it did: the "
                    "server neither notifies of the change nor serves it.");
     } else {
-        doctor_skip(doctor, "nothing changed meanwhile. Change a resource while the "
-                            "doctor waits, or let --trigger CMD do it");
+        doctor_skip(doctor, "nothing changed. Change a resource while the doctor waits, "
+                            "or let --trigger CMD do it");
     }
     if (doctor->trigger_failed) {
         doctor_saw(doctor, "the trigger failed");
-        doctor_bad(doctor, DOCTOR_WARNING, "Look why the command of --trigger fails.");
+        doctor_bad(doctor, DOCTOR_WARNING,
+                   "Find out why the command of --trigger fails.");
     }
 }
 
@@ -145,7 +146,7 @@ static void check_parallel(doctor_t *doctor) {
     uint64_t times[PARALLEL] = {0};
     size_t answered;
 
-    doctor_did(doctor, "sent %d requests at once beside open streams", PARALLEL);
+    doctor_did(doctor, "sent %d requests at once with streams open", PARALLEL);
     answered = send_all(doctor, times);
     doctor_saw(doctor, "%zu answered", answered);
     if (answered < PARALLEL)
@@ -162,12 +163,12 @@ static void check_parallel(doctor_t *doctor) {
     doctor_fact(doctor, "max_us", (json_int_t)times[answered - 1]);
     if (times[answered - 1] > (uint64_t)DOCTOR_SOON_MS * 1000)
         doctor_bad(doctor, DOCTOR_WARNING,
-                   "That is slow for requests that do nothing: are they done one after "
-                   "the other, or does a stream hold a worker?");
+                   "That is slow for requests that do nothing: does the server process "
+                   "them one after the other, or does a stream block a worker?");
 }
 
 const doctor_check_t doctor_load_checks[] = {
-    {"requests.parallel", "Requests work beside streams", NULL,
+    {"requests.parallel", "Requests work while streams are open", NULL,
      DOCTOR_EACH_ERA | DOCTOR_NEEDS_STREAMS, check_parallel},
     {NULL, NULL, NULL, 0, NULL},
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which versions of the protocol the server speaks, and whether what it says about them
- * is true. What is found out here decides which other checks can be run. */
+ * Which versions of the protocol the server speaks, and whether it reports them
+ * correctly. The result decides which other checks can run. */
 #include <stdio.h>
 #include <string.h>
 
@@ -87,12 +87,12 @@ static void check_legacy(doctor_t *doctor) {
 
 static void check_any(doctor_t *doctor) {
     if (doctor->spoken[DOCTOR_MODERN] && doctor->spoken[DOCTOR_LEGACY]) {
-        doctor_saw(doctor, "both eras: every client can talk to it");
+        doctor_saw(doctor, "both eras: every client can connect");
     } else if (doctor->spoken[DOCTOR_MODERN] || doctor->spoken[DOCTOR_LEGACY]) {
         doctor_saw(doctor, "only %s",
                    doctor->spoken[DOCTOR_MODERN]
                        ? DOCTOR_MODERN_VERSION
-                       : "versions until " DOCTOR_LEGACY_VERSION);
+                       : "versions up to " DOCTOR_LEGACY_VERSION);
         if (doctor->options->target.era == TDG_ERA_FIND && !doctor->spoken[DOCTOR_LEGACY])
             doctor_bad(doctor, DOCTOR_WARNING,
                        "Most clients begin with initialize: let the server "
@@ -102,7 +102,7 @@ static void check_any(doctor_t *doctor) {
         doctor_bad(doctor, DOCTOR_FAILED,
                    "Is this a server of the Model Context Protocol, and is the path "
                    "right? Servers are often found at /mcp. (Servers with only the two "
-                   "endpoints of 2024-11-05 are not examined.)");
+                   "endpoints of 2024-11-05 are not tested.)");
         doctor_give_up(doctor, CLI_FAILED);
     }
 }
@@ -125,10 +125,10 @@ static void check_unsupported(doctor_t *doctor) {
     } else if (!cli_lists(supported, DOCTOR_MODERN_VERSION)) {
         put_versions(doctor, "`supported` lists", supported);
         doctor_bad(doctor, DOCTOR_FAILED,
-                   "`data.supported` of error -32022 must list every version that is "
-                   "spoken; " DOCTOR_MODERN_VERSION " is, and is missing.");
+                   "`data.supported` of error -32022 must list every supported "
+                   "version; " DOCTOR_MODERN_VERSION " is missing.");
     } else {
-        put_versions(doctor, "supported are", supported);
+        put_versions(doctor, "supported:", supported);
     }
 }
 
@@ -161,7 +161,7 @@ static void check_named(doctor_t *doctor) {
         if (json_is_string(json_array_get(versions, i)))
             try_version(doctor, json_string_value(json_array_get(versions, i)));
     if (doctor->result->status == DOCTOR_OK)
-        put_versions(doctor, doctor->url != NULL ? "spoken are" : "named are", versions);
+        put_versions(doctor, doctor->url != NULL ? "supported:" : "listed:", versions);
 }
 
 /* Legacy: whatever the client asks for, the server answers with a version it speaks. */
@@ -181,7 +181,7 @@ static void check_negotiated(doctor_t *doctor) {
         doctor_saw(doctor, "%s", doctor_describe(call));
         doctor_bad(doctor, DOCTOR_WARNING,
                    "initialize answers an unknown version with one that the server "
-                   "speaks, so that newer clients can go on with that.");
+                   "speaks, so that newer clients can use that one.");
     } else if (strcmp(version, DOCTOR_UNKNOWN_VERSION) == 0) {
         doctor_saw(doctor, "the server claims to speak it");
         doctor_bad(doctor, DOCTOR_FAILED,
@@ -195,17 +195,17 @@ static void check_negotiated(doctor_t *doctor) {
 }
 
 const doctor_check_t doctor_version_checks[] = {
-    {"version.modern", DOCTOR_MODERN_VERSION " is spoken",
+    {"version.modern", DOCTOR_MODERN_VERSION " is supported",
      "sent server/discover as of " DOCTOR_MODERN_VERSION, 0, check_modern},
-    {"version.legacy", "2025-11-25 or older is spoken",
+    {"version.legacy", "2025-11-25 or older is supported",
      "sent initialize with " DOCTOR_LEGACY_VERSION, 0, check_legacy},
-    {"version.any", "Clients find a version", "compared both eras", 0, check_any},
+    {"version.any", "Every client finds a version", "compared both eras", 0, check_any},
     {"version.unsupported", "An unknown version is refused",
      "sent server/discover as of " DOCTOR_UNKNOWN_VERSION, DOCTOR_NEEDS_MODERN,
      check_unsupported},
-    {"version.named", "The listed versions are spoken",
-     "spoke every version that server/discover names", DOCTOR_NEEDS_MODERN, check_named},
-    {"version.negotiated", "initialize negotiates",
+    {"version.named", "The listed versions are supported",
+     "tried every version that server/discover lists", DOCTOR_NEEDS_MODERN, check_named},
+    {"version.negotiated", "initialize negotiates the version",
      "sent initialize with " DOCTOR_UNKNOWN_VERSION, DOCTOR_NEEDS_LEGACY,
      check_negotiated},
     {NULL, NULL, NULL, 0, NULL},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * `tidings check`: whether a config file is right, and what it would serve. Values that
- * hold something from the environment are shown as they are written. */
+ * `tidings check`: checks a config file, and shows what it would serve. Values that contain
+ * environment variables are shown as they are written in the file. */
 #include <string.h>
 
 #include <tidings/tidings.h>
@@ -260,7 +260,7 @@ static void print_table(const tdg__config_t *config, const char *file,
                         const json_t *rows) {
     size_t count = json_array_size(rows);
 
-    printf("%s is right: %zu %s at ", file, count, count == 1 ? "entry" : "entries");
+    printf("%s is valid: %zu %s at ", file, count, count == 1 ? "entry" : "entries");
     print_listen(config);
     putchar('\n');
     if (count > 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the commands that read a config file share. */
+ * The common part of the commands that read a config file. */
 #ifndef TDG_CLI_CONFIG_H
 #define TDG_CLI_CONFIG_H
 

@@ -29,7 +29,7 @@ static int write_file(const char *path, bool force, const tdg__text_t *text) {
     int why;
 
     if (out == NULL && errno == EEXIST)
-        return cli_error("init: %s is there already; --force overwrites it", path);
+        return cli_error("init: %s exists already; --force overwrites it", path);
     if (out == NULL)
         return cli_error("init: cannot write %s: %s", path, strerror(errno));
     why = fwrite(text->data, 1, text->len, out) == text->len ? 0 : errno;

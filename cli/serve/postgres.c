@@ -32,11 +32,11 @@ static const cli_option_t options[] = {
     CLI_STRING_OPTION(struct options, table, "table", "TABLE",
                       "the table, such as orders or shop.orders"),
     CLI_STRING_OPTION(struct options, key, "key", "COLUMN[,COLUMN]...",
-                      "install: the column or columns that name a row"),
+                      "install: the column or columns that identify a row"),
     CLI_STRING_OPTION(struct options, channel, "channel", "NAME",
                       "install: the channel to notify\n[tidings_SCHEMA_TABLE]"),
     CLI_FLAG_OPTION(struct options, no_event_triggers, "no-event-triggers",
-                    "install: leave DDL to the probe of the source"),
+                    "install: no event triggers; the probe notices DDL"),
     CLI_FLAG_OPTION(struct options, apply, "apply",
                     "connect and run the SQL instead of printing it"),
     CLI_TIMEOUT_OPTION(struct options, timeout_ms),
@@ -66,10 +66,9 @@ static int read_trigger(const struct options *o, bool install,
     tdg__parse_error_t error;
 
     if (o->table == NULL || (install && o->key == NULL))
-        return cli_usage_error("postgres: %s",
-                               o->table == NULL
-                                   ? "which table? --table TABLE is missing"
-                                   : "which columns name a row? --key is missing");
+        return cli_usage_error("postgres: %s", o->table == NULL
+                                                   ? "--table TABLE is required"
+                                                   : "install requires --key COLUMN");
     if (!install && (o->key != NULL || o->channel != NULL || o->no_event_triggers))
         return cli_usage_error("postgres: uninstall takes --table only");
     if (tdg__pg_table_parse(o->table, &trigger->table, &error) < 0)

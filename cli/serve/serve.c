@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * `tidings serve`: files, folders and what a config names, as live resources. Standard
- * output belongs to the protocol; everything for people goes to standard error. */
+ * `tidings serve`: files, folders and the entries of a config, as live resources.
+ * Standard output is reserved for the protocol; everything for people goes to standard
+ * error. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,9 +54,8 @@ static const cli_option_t options[] = {
                      "free port; can be given several times.\n"
                      "erlmcp+http://HOST:PORT speaks the erlmcp dialect there"),
     CLI_CHOICE_OPTION(struct options, dialect, "dialect", "NAME", tdg__dialects,
-                      "dialect for legacy clients where no address names one,\n"
-                      "and with --stdio: mcp, or erlmcp with other names and\n"
-                      "codes"),
+                      "dialect for legacy clients on addresses without one, and\n"
+                      "with --stdio: mcp, or erlmcp with other names and codes"),
     CLI_FLAG_OPTION(struct options, stdio, "stdio",
                     "serve on standard input and output, for hosts that start\n"
                     "tidings; HTTP only with --listen"),
@@ -274,7 +274,7 @@ static void print_hosts(struct serving *serving, tdg__serve_t *serve, const char
         fprintf(stderr, "No host can connect to this server: every address speaks the "
                         "erlmcp dialect.\n");
     if (!config_is_stdin(serving) || url[0] != '\0')
-        fprintf(stderr, "For a host, one of its lines:\n");
+        fprintf(stderr, "To connect a host, add one of its lines to its config:\n");
     for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++)
         print_host(serving, serve, &hosts[i], url);
     fprintf(stderr, "\nCtrl-C stops it%s.\n",
@@ -329,11 +329,10 @@ static void warn_if_open(struct serving *serving, tdg__serve_t *serve) {
     for (size_t i = 0; listener_at(serving, serve, i, &listen); i++) {
         if (tdg__net_is_loopback(listen.host))
             continue;
-        snprintf(
-            message, sizeof(message),
-            "listening on %s: anyone who can reach port %u of this machine can read all "
-            "that is served",
-            listen.host, listen.port);
+        snprintf(message, sizeof(message),
+                 "listening on %s: anyone who can reach port %u of this machine can read "
+                 "everything that is served",
+                 listen.host, listen.port);
         on_log(serving, TDG_LOG_WARNING, message);
     }
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * In four steps: the texts become lines; equal lines get equal numbers, so that comparing
- * two is comparing numbers; the search marks the lines that went and those that came;
- * runs of marked lines are written with three lines around them. */
+ * In four steps: the texts become lines; equal lines get equal numbers, so that lines are
+ * compared by number; the search marks removed and added lines; runs of marked lines are
+ * written with three lines of context. */
 #include "watch/diff.h"
 
 #include <stdbool.h>

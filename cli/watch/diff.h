@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What differs between two texts, line by line, in the format of `diff -u`, so that
- * patch(1) applies it. The search (Myers, O(ND)) has a bound on its work; where texts
- * differ more than that, everything between the first and the last difference is
- * replaced, which is just as right, only longer. */
+ * The difference between two texts, line by line, in the format of `diff -u`, so that
+ * patch(1) can apply it. The search (Myers, O(ND)) is bounded; if texts differ more than
+ * that, everything between the first and the last difference is replaced, which is
+ * correct but longer. */
 #ifndef TDG_CLI_DIFF_H
 #define TDG_CLI_DIFF_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which command runs when, for `tidings watch --exec`. Per URI as many run at a time as
- * allowed, one unless asked for more; what comes meanwhile merges into one run; URIs take
- * turns in the order in which they came. It starts nothing and knows no clock: the caller
- * runs the commands, asks for the next run and reports when one is over. */
+ * Schedules the commands of `tidings watch --exec`. Per URI, one command runs at a time,
+ * or as many as allowed; changes that arrive meanwhile merge into one run; URIs take
+ * turns in the order of arrival. The queue starts no command and has no clock: the caller
+ * runs the commands, requests the next run and reports when one has ended. */
 #ifndef TDG_CLI_EXEC_QUEUE_H
 #define TDG_CLI_EXEC_QUEUE_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * `tidings watch`: shows what changes at a server, and runs commands on it. One loop
- * waits for signals, events, the thread that asks the server, and commands; nothing in it
- * waits for anything else but standard output. */
+ * `tidings watch`: shows changes at a server, and runs commands on them. One loop waits
+ * for signals, events, the thread that queries the server, and commands; only writes to
+ * standard output block it. */
 #include "watch/watch.h"
 
 #include <errno.h>
@@ -45,16 +45,17 @@ static const cli_option_t options[] = {
     NUMBER(parallel, "parallel", "N", 1, WATCH_MAX_COMMANDS,
            "commands for one URI at a time, at most [1]"),
     NUMBER(jobs, "jobs", "N", 1, WATCH_MAX_COMMANDS,
-           "commands in all at a time, at most [4]"),
+           "commands in total at a time, at most [4]"),
     FLAG(once, "once", "exit after the first change"),
     TIME(timeout_ms, "timeout", 1, "exit after this time, with exit code 4 [never]"),
     STRING(filter, "filter", "JSON",
            "show only changes that match, such as\n"
            "'{\"metadata.change_type\": {\"ne\": \"deleted\"}}'"),
-    TIME(debounce_ms, "debounce", 0, "show a change after this time without another"),
-    TIME(batch_ms, "batch", 0, "merge the changes of this time into one"),
+    TIME(debounce_ms, "debounce", 0,
+         "show a change after this time without a further one"),
+    TIME(batch_ms, "batch", 0, "merge the changes within this time into one"),
     TIME(rate_limit_ms, "rate-limit", 0, "show each resource at most once in this time"),
-    TIME(since_ms, "since", 1, "also show changes in this time before the start"),
+    TIME(since_ms, "since", 1, "also show changes within this time before the start"),
     TIME(poll_ms, "poll", 10,
          "read a resource after this time without an update, and\n"
          "show it if it changed; needed for servers without\n"
@@ -64,7 +65,7 @@ static const cli_option_t options[] = {
          "neither resources nor templates yet"),
     FLAG(no_retry, "no-retry",
          "exit with code 3 when the connection is lost, with code 1\n"
-         "when a subscription is refused for now"),
+         "when a subscription is refused temporarily"),
     FLAG(json, "json", "print one JSON object per line"),
     CLI_CHOICE_OPTION(watch_opts_t, color, "color", "WHEN", cli_colors,
                       "auto (the default: on a terminal, unless NO_COLOR is\n"
@@ -102,11 +103,11 @@ static int check_options(watch_t *watch) {
     if (opts->exec == NULL &&
         (opts->parallel > 0 || opts->jobs > 0 || opts->exec_timeout_ms > 0))
         return cli_usage_error(
-            "watch: --parallel, --jobs and --exec-timeout go only with --exec");
+            "watch: --parallel, --jobs and --exec-timeout require --exec");
     if (opts->exec != NULL && opts->exec[0] == '\0')
         return cli_usage_error("watch: --exec needs a command");
     if (opts->debounce_ms >= 0 && opts->batch_ms >= 0)
-        return cli_usage_error("watch: --debounce and --batch do not go together");
+        return cli_usage_error("watch: --debounce and --batch cannot be combined");
     if (opts->jobs > 0 && opts->parallel > opts->jobs)
         return cli_usage_error(
             "watch: --parallel cannot be more than --jobs, which is %ld", opts->jobs);
@@ -135,7 +136,7 @@ static void leave_by_signal(watch_t *watch, int number) {
     bool usual = watch->client != NULL && !watch->opts.once;
 
     if (watch->exec.queue.running > 0 && !watch->exec.hurry)
-        watch_say(watch, "waiting for %zu command%s; once more ends %s",
+        watch_say(watch, "waiting for %zu command%s; a second signal ends %s",
                   watch->exec.queue.running, watch->exec.queue.running == 1 ? "" : "s",
                   watch->exec.queue.running == 1 ? "it" : "them");
     if (watch->waits_for_command)
@@ -146,7 +147,7 @@ static void leave_by_signal(watch_t *watch, int number) {
 }
 
 static void leave_by_time(watch_t *watch) {
-    watch_say(watch, "the time is over%s",
+    watch_say(watch, "--timeout has expired%s",
               watch->client == NULL ? ", and nothing is watched yet; --verbose shows why"
               : watch->waits_for_command ? ", and the command has not ended"
               : watch->opts.once         ? ", and nothing has changed"
@@ -204,7 +205,7 @@ static void report_dropped(watch_t *watch, bool at_once) {
     else
         watch_say(watch,
                   "%" PRIu64 " change%s dropped: more %s than can be kept; read "
-                  "again what you watch",
+                  "the watched resources again",
                   count, count == 1 ? " was" : "s were",
                   watch->opts.exec != NULL ? "wait for commands" : "arrive");
 }
@@ -212,7 +213,7 @@ static void report_dropped(watch_t *watch, bool at_once) {
 /* Shows an item, runs its command, and frees it. */
 static void take_item(watch_t *watch, watch_item_t *item) {
     if (item == NULL) {
-        watch_say(watch, "out of memory: some of what changed is not shown");
+        watch_say(watch, "out of memory: some changes are not shown");
         return;
     }
     bool list = item->kind == WATCH_LIST_CHANGED && !item->is_found;
@@ -454,7 +455,7 @@ const cli_command_t cli_watch = {
         "connection is lost, the client reconnects and shows what may have changed."
         "\n\n" CLI_TARGET_HELP ".\n\n" CLI_TARGET_EXITS "\n"
         "Ctrl-C unsubscribes and exits with 0; with --once, without a change, with 130.\n"
-        "With --once and --exec, a command that fails makes exit code 1.",
+        "With --once and --exec, the exit code is 1 if the command fails.",
     .options = options,
     .run = run,
 };

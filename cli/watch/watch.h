@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * `tidings watch`, in parts. watch.c has the options and the loop, which waits for
- * everything at once: signals, events, commands. watch_follow.c has a thread for what has
- * to wait for the server: connecting and following the list; watch_subscribe.c subscribes
- * and reads for it, watch_note.c is how it reports. watch_item.c is one thing that
- * happened; watch_show.c and watch_json.c write it for people and for machines,
- * watch_output.c to standard output; watch_exec.c runs commands. */
+ * signals, events and commands. watch_follow.c has a thread for calls that wait for the
+ * server: connecting and following the list; watch_subscribe.c subscribes and reads for
+ * it, watch_note.c passes its results to the loop. watch_item.c is one event;
+ * watch_show.c and watch_json.c write it for people and for programs, watch_output.c
+ * writes to standard output; watch_exec.c runs commands. */
 #ifndef TDG_CLI_WATCH_H
 #define TDG_CLI_WATCH_H
 

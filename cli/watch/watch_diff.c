@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What was there before, for --diff: the text of every resource, within a limit. */
+ * The previous content for --diff: the text of every resource, within a limit. */
 #include "watch/watch.h"
 
 #include <string.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Runs the command of --exec, by the rules of exec_queue.h. Facts are in its environment,
- * never in its text, so a URI cannot become a part of the command. The content goes to
- * its standard input as fast as it reads. Every command has a process group of its own:
- * Ctrl-C in the terminal is ours to handle, and what is ended is ended with all that it
- * has started. */
+ * Runs the command of --exec, by the rules of exec_queue.h. Values from the server are in
+ * its environment, never in its text, so a URI cannot become part of the command. The
+ * content goes to its standard input as fast as the command reads. Every command has its
+ * own process group: Ctrl-C in the terminal reaches only us, and a command is ended with
+ * everything that it started. */
 #include "watch/watch.h"
 
 #include <assert.h>

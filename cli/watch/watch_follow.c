@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The thread that asks the server. Its calls wait for answers, and the loop must not:
- * commands run there, and Ctrl-C has to work. What it finds it hands over as notes. Where
- * no URIs were given it follows the list of resources: what is new is subscribed to, what
- * is gone is dropped. */
+ * The thread that queries the server. Its calls wait for responses, which the loop must
+ * not do: the loop runs commands and handles Ctrl-C. It passes its results on as notes.
+ * Without URIs it follows the list of resources: it subscribes to new ones and drops
+ * removed ones. */
 #include "watch/watch.h"
 
 #include <fcntl.h>
@@ -116,7 +116,7 @@ static int follow_list(watch_t *watch, bool first) {
 
     json_t *listed = uris_of(list);
     if (listed == NULL) { /* what is missing here would count as gone */
-        watch_say(watch, "out of memory: the list is not followed");
+        watch_say(watch, "out of memory: changes of the list are not followed");
         json_decref(list);
         return first ? CLI_FAILED : CLI_OK;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One JSON object per line, for machines. docs/watch.md has the fields: they may grow,
- * and none changes its meaning. */
+ * One JSON object per line, for programs. docs/watch.md lists the fields: fields may be
+ * added, and none changes its meaning. */
 #include "watch/watch.h"
 
 #include <string.h>

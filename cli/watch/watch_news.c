@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is news, while the list of resources is followed. The list and its resources are
- * notified by the server independently, in any order: a new resource may be updated
- * before we know that it is listed, and one that is deleted goes from the list as well.
- * A server may also take a resource for changed only because it begins to watch it. Each
- * is shown once. */
+ * Filters changes while the list of resources is followed. The server notifies of the
+ * list and of its resources independently, in any order: a new resource may be updated
+ * before it is known to be listed, and a deleted one also leaves the list. A server may
+ * also count a resource as changed only because it starts to watch it. Each change is
+ * shown once. */
 #include "watch/watch.h"
 
 #include "base/hash.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Notes: what the thread that asks the server hands over to the loop. */
+ * Notes: results that the thread that queries the server passes to the loop. */
 #include "watch/watch.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ void watch_note_send(watch_t *watch, const watch_note_t *given, bool whole) {
 
     if (note == NULL) {
         release(given);
-        watch_say(watch, "out of memory: something is not shown");
+        watch_say(watch, "out of memory: a change is not shown");
         return;
     }
     *note = *given;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Standard output, and signals, which interrupt a write that is stuck. */
+ * Standard output, and signals, which interrupt a write that blocks. */
 #include "watch/watch.h"
 
 #include <errno.h>
@@ -56,7 +56,7 @@ void watch_flush(watch_t *watch) {
     size_t sent = 0;
 
     if (watch->out.error != 0)
-        watch_say(watch, "out of memory: some of what changed is not shown");
+        watch_say(watch, "out of memory: some changes are not shown");
     while (watch->out.error == 0 && sent < watch->out.len && !watch->output_gone) {
         size_t left = watch->out.len - sent;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lines for people. What changed goes to standard output; what concerns the connection
- * and the commands goes to standard error. Whatever a server sends is shown, and never
- * obeyed: see terminal.h. */
+ * Lines for people. Changes go to standard output; messages about the connection and the
+ * commands go to standard error. Texts from a server cannot affect the terminal: see
+ * terminal.h. */
 #include "watch/watch.h"
 
 #include <inttypes.h>
@@ -107,7 +107,7 @@ static void put_kind(facts_t *facts, const watch_item_t *item) {
         put_fact(facts, CLI_GREEN, "new in the list");
         break;
     case WATCH_UNLISTED:
-        put_fact(facts, CLI_RED, "gone from the list");
+        put_fact(facts, CLI_RED, "removed from the list");
         break;
     default:
         if (item->event->maybe)
@@ -146,9 +146,9 @@ static void put_facts(watch_t *watch, const watch_item_t *item, const body_t *co
         put_fact(&facts, CLI_DIM, text);
     }
     if (item->event->polled)
-        put_fact(&facts, CLI_DIM, "found by looking");
+        put_fact(&facts, CLI_DIM, "found by polling");
     if (item->event->older)
-        put_fact(&facts, CLI_YELLOW, "older than the one before");
+        put_fact(&facts, CLI_YELLOW, "older than the previous one");
     if (diff > WATCH_DIFF_TEXT)
         put_fact(&facts, CLI_YELLOW, differences[diff]);
     if (item->event->code != 0)
@@ -284,7 +284,7 @@ void watch_show_item(watch_t *watch, const watch_item_t *item) {
         watch_say(watch, "%s is no longer watched: %s", item->event->uri, why);
         break;
     case WATCH_CLOSED:
-        watch_say(watch, "the connection is over: %s", why);
+        watch_say(watch, "the client gave up: %s", why);
         break;
     case WATCH_MESSAGE:
         break;
@@ -317,5 +317,5 @@ void watch_show_command(watch_t *watch, const watch_command_t *command, int stat
                  strsignal(WTERMSIG(status)));
     watch_say(watch, "the command for %s %s after %s%s", command->item->event->uri, how,
               span_text(cli_now_ms() - command->since_ms, span, sizeof(span)),
-              command->late ? ", which is all the time it has" : "");
+              command->late ? ", its time limit" : "");
 }

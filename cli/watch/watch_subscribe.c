@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Subscribing, and reading what --diff compares with. On the thread that asks the server:
- * all of it waits for answers. */
+ * Subscribes, and reads the content that --diff compares with. Runs on the thread that
+ * queries the server, because everything here waits for responses. */
 #include "watch/watch.h"
 
 #include <string.h>
@@ -62,7 +62,7 @@ static void on_read(void *user, const json_t *result, const tdg_failure_t *failu
     if (one->reading != NULL && (result != NULL || is_missing))
         send_base(one->watch, one->uri, json_object_get(result, "contents"));
     else if (is_missing)
-        watch_say(one->watch, "%s does not exist yet; it is shown when it is created",
+        watch_say(one->watch, "%s does not exist yet; watching for its creation",
                   one->uri);
     end_read(one);
 }
@@ -159,11 +159,12 @@ static int report_refusal(watch_t *watch, const char *uri, int code,
 
     cli_target_failed(&watch->opts.target, uri, code, failure);
     if (code == TDG_ENOTSUP)
-        watch_say(watch, "the server sends no updates of it; --poll TIME reads it at "
-                         "intervals instead");
+        watch_say(watch,
+                  "the server does not notify of its changes; --poll TIME reads it "
+                  "at intervals instead");
     else if (exit_code == CLI_NOT_FOUND)
-        watch_say(watch, "`tidings ls` shows what can be watched; a server may not list "
-                         "whether something is missing or not for you");
+        watch_say(watch, "`tidings ls` shows what can be watched; a server may not show "
+                         "whether a resource is missing or you may not read it");
     return exit_code;
 }
 
@@ -207,7 +208,7 @@ static int subscribe(watch_t *watch, const char *const *uris, size_t count,
            is_passing(watch, codes, count, failure) &&
            count_refused(codes, count, &first) > accepted) {
         if (pause_ms == WATCH_RETRY_MS)
-            watch_say(watch, "%s is refused for now, retrying: %s", uris[first],
+            watch_say(watch, "%s is temporarily refused, retrying: %s", uris[first],
                       failure->message);
         tdg_failure_done(failure);
         *failure = (tdg_failure_t){0};
@@ -267,7 +268,7 @@ int watch_subscribe_listed(watch_t *watch, const char **uris, size_t count, bool
             json_object_set_new(follow->known, uris[i], json_true());
         else if (++refused <= SHOWN_REFUSALS && first)
             watch_say(watch,
-                      follow->left_out ? "%s is refused for now, retrying: %s"
+                      follow->left_out ? "%s is temporarily refused, retrying: %s"
                                        : "%s is listed but cannot be watched: %s",
                       uris[i], tdg_strerror(codes[i]));
         if (codes[i] == 0 && !first)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Bytes that several threads may hold together, and no more. A caller takes them before
- * it allocates something large, and gives them back when that is freed. Counted, because
- * what was taken may be freed after the owner of the budget has released it. */
+ * A limit in bytes that several threads share. A caller takes bytes before it allocates
+ * something large, and returns them when that is freed. Reference-counted, because they
+ * may be returned after the owner of the budget has released it. */
 #ifndef TDG_BASE_BUDGET_H
 #define TDG_BASE_BUDGET_H
 

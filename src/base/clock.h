@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The time of day, in milliseconds since 1970. It may step; for waiting use the loop's,
+ * The time of day, in milliseconds since 1970. It may step; to wait, use the loop's time
  * or a deadline. */
 #ifndef TDG_BASE_CLOCK_H
 #define TDG_BASE_CLOCK_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The values are jansson's, the parser is ours: jansson's own (2.14, and later ones as we
- * write this) goes on without the byte for which it found no memory, and past its buffer
- * when that byte is a closing quote. Besides, limits can be kept while reading, in one
- * pass. A container goes into its parent when it opens, so the stack holds nothing else
- * than borrowed pointers, and giving up is letting go of the root. */
+ * The values are jansson's, the parser is ours: jansson's own (2.14, and later ones at
+ * the time of writing) continues without the byte for which an allocation failed, and
+ * past its buffer if that byte is a closing quote. Also, our parser enforces limits while
+ * reading, in one pass. A container is added to its parent when it opens, so the stack
+ * has only borrowed pointers, and giving up means releasing the root. */
 #include "base/json.h"
 
 #include <assert.h>
@@ -77,7 +77,7 @@ static int attach(struct parser *p, json_t *value) {
         tdg__json_string_done(&p->key);
         if (rv == 0 && json_object_size(parent) == size) {
             p->in.at = p->key_at;
-            return fail(p, TDG_EJSON, "this key is there twice");
+            return fail(p, TDG_EJSON, "this key appears twice");
         }
     }
     return rv < 0 ? out_of_memory(p) : 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * JSON from strangers, into jansson's values. Bytes, nesting and number of values are
- * limited while reading, because a megabyte of `{},` costs 77 of memory otherwise.
- * Refused as well: duplicate keys, text that is not UTF-8, and U+0000 in strings. */
+ * Untrusted JSON into jansson's values. Bytes, nesting and the number of values are
+ * limited while reading, because a megabyte of `{},` takes 77 MB of memory otherwise.
+ * Duplicate keys, text that is not UTF-8, and U+0000 in strings are refused as well. */
 #ifndef TDG_BASE_JSON_H
 #define TDG_BASE_JSON_H
 

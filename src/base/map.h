@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * A hash table of 32-bit values (identifiers of records that live in a pool). It stores
- * no keys: the caller hashes (with tdg__hash, against chosen keys) and says whether a
- * record has the key looked for. Open addressing, linear probing, no tombstones; it grows
- * at three quarters and shrinks at one eighth. */
+ * no keys: the caller hashes (with tdg__hash, against chosen keys) and compares a record
+ * with the key. Open addressing, linear probing, no tombstones; it grows at three
+ * quarters and shrinks at one eighth. */
 #ifndef TDG_BASE_MAP_H
 #define TDG_BASE_MAP_H
 

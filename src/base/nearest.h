@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What somebody who mistyped a name may have meant. */
+ * The closest name to a mistyped one. */
 #ifndef TDG_BASE_NEAREST_H
 #define TDG_BASE_NEAREST_H
 

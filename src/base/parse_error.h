@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a parser says about input that it refuses: where, and what was expected there. */
+ * The error of a parser that refuses its input: the position, and what was expected
+ * there. */
 #ifndef TDG_BASE_PARSE_ERROR_H
 #define TDG_BASE_PARSE_ERROR_H
 

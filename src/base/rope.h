@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Text with shared buffers in between: what is small is copied, what is large is counted.
- * So an answer of megabytes that many wait for is in memory once, and each has only its
- * own beginning and end. */
+ * Text with shared buffers in between: small parts are copied, large ones are
+ * reference-counted. So a response of megabytes for many readers is in memory once, and
+ * each reader has only its own beginning and end. */
 #ifndef TDG_BASE_ROPE_H
 #define TDG_BASE_ROPE_H
 

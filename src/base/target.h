@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Targets of the public header, compared and copied. */
+ * Targets of the public header: comparing and copying. */
 #ifndef TDG_BASE_TARGET_H
 #define TDG_BASE_TARGET_H
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * URI templates (RFC 6570), used in the other direction: not to make URIs but to find out
- * which URIs a template matches. */
+ * URI templates (RFC 6570) in reverse: they do not generate URIs, but match them. */
 #ifndef TDG_BASE_TEMPLATE_H
 #define TDG_BASE_TEMPLATE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A template between its text and its steps: template_read.c fills a draft from the text,
- * template.c makes the template from it. Nobody else includes this. */
+ * template.c makes the template from it. No other file includes this. */
 #ifndef TDG_BASE_TEMPLATE_DRAFT_H
 #define TDG_BASE_TEMPLATE_DRAFT_H
 

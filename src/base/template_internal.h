@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a parsed template is made of: shared by template.c (which builds it),
- * template_match.c (which runs it) and template_index.c (which files it). Nobody else
+ * The parts of a parsed template: shared by template.c (which builds it),
+ * template_match.c (which runs it) and template_index.c (which indexes it). No other file
  * includes this. */
 #ifndef TDG_BASE_TEMPLATE_INTERNAL_H
 #define TDG_BASE_TEMPLATE_INTERNAL_H

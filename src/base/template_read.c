@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The grammar of RFC 6570, and what we refuse beyond it (template.c says which and why).
- * Syntax comes first: a template that is both malformed and ambiguous is malformed. */
+ * The grammar of RFC 6570, and what is refused beyond it (template.c lists it, with
+ * reasons). Syntax comes first: a template that is both malformed and ambiguous is
+ * malformed. */
 #include "base/template_draft.h"
 
 #include <string.h>

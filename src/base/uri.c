@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * uriparser does the work. A scheme is required and checked here first, because a missing
- * scheme is the usual mistake. */
+ * On uriparser. A scheme is required and checked here first, because a missing scheme is
+ * the usual mistake. */
 #include "base/uri.h"
 
 #include <limits.h>

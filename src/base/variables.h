@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the variables of a template stand for in a URI that it matches, decoded: all of
- * them in one piece of memory. Only text that a C string can hold and a client could have
- * meant: a value with a NUL, or one that is not UTF-8, names nothing. */
+ * The values of a template's variables in a URI that it matches, decoded, in one block of
+ * memory. Only values that a C string can hold: one with a NUL, or that is not UTF-8,
+ * matches nothing. */
 #ifndef TDG_BASE_VARIABLES_H
 #define TDG_BASE_VARIABLES_H
 

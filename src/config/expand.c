@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What stands in a value for something else: variables of the environment, and the folder
- * that a path is relative to. Values of variables never get into a message: they may be
- * secrets. */
+ * Replaces placeholders in a value: environment variables, and the folder that a path is
+ * relative to. Values of variables never appear in a message: they may be secrets. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -45,9 +44,9 @@ static const char *read_variable(const char *text, variable_t *ret) {
     bool has_default = strncmp(name + len, ":-", 2) == 0;
 
     if (name[end] == '\0')
-        return "a ${ has no end; write ${NAME}, or $${ for a literal ${";
+        return "a ${ is not closed; write ${NAME}, or $${ for a literal ${";
     if (len == 0 || len > MAX_NAME || (name[len] != '}' && !has_default))
-        return "a ${…} holds no name of a variable; write ${NAME} or ${NAME:-text}, or "
+        return "a ${…} has no valid variable name; write ${NAME} or ${NAME:-text}, or "
                "$${ for a literal ${";
     memcpy(ret->name, name, len);
     ret->name[len] = '\0';
@@ -90,7 +89,7 @@ static int finish(tdg__text_t *out, char **ret, tdg__parse_error_t *error) {
     if (out->error == TDG_ETOOLARGE)
         return tdg__parse_fail(
             error, TDG_EINVAL, 0,
-            "with what the environment puts in it is longer than %d bytes",
+            "the value is longer than %d bytes after replacing its variables",
             TDG__EXPANDED_MAX);
     if (out->error < 0)
         return out->error;
@@ -166,7 +165,7 @@ static int put_folder(tdg__text_t *out, const char *file, tdg__parse_error_t *er
     if (slash == NULL || file[0] != '/') {
         if (getcwd(here, sizeof(here)) == NULL)
             return tdg__parse_fail(error, TDG_EINVAL, 0,
-                                   "the working directory is not known: %s",
+                                   "cannot determine the working directory: %s",
                                    strerror(errno));
         put_parts(out, here, strlen(here));
     }

@@ -147,7 +147,7 @@ static int check_top(const tdg__node_t *tree, const tdg__section_t *kinds,
         rv = TDG_EINVAL;
         if (is_kind(kinds, child->key))
             tdg__node_key_problem(problems, child,
-                                  "this belongs into an entry of resources:, as - %s: …",
+                                  "this belongs in an entry of resources:, as - %s: …",
                                   child->key);
         else if (nearest != NULL)
             tdg__node_key_problem(problems, child, "unknown section; did you mean %s?",

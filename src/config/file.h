@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A whole config file: what the server is told, and the entries of what it serves. What
- * an entry means is for the sources to say; here it only has to name one kind. */
+ * A whole config file: the options of the server, and the entries. The sources interpret
+ * an entry; here it only has to name one kind. */
 #ifndef TDG_CONFIG_FILE_H
 #define TDG_CONFIG_FILE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a build was told to leave out (meson_options.txt), so that messages can say so. */
+ * The parts that a build leaves out (meson_options.txt), for messages about them. */
 #ifndef TDG_CONFIG_LEFT_OUT_H
 #define TDG_CONFIG_LEFT_OUT_H
 

@@ -89,8 +89,8 @@ int tdg__listen_url_parse(const char *url, tdg__listen_url_t *ret,
     url = read_dialect(url, &listen.dialect);
     if (strncasecmp(url, "https://", 8) == 0)
         return tdg__parse_fail(error, TDG_EINVAL, 0,
-                               "https is not spoken here; listen on http and put a proxy "
-                               "with TLS in front");
+                               "https is not supported; listen on http and put a TLS "
+                               "proxy in front");
     if (strncasecmp(url, "http://", 7) != 0)
         return tdg__parse_fail(error, TDG_EINVAL, 0,
                                "it must begin with http://, such as "
@@ -98,7 +98,7 @@ int tdg__listen_url_parse(const char *url, tdg__listen_url_t *ret,
     rest = read_host(url + 7, &host, &len);
     if (rest == NULL)
         return tdg__parse_fail(error, TDG_EINVAL, 0,
-                               "there is no host in it; write an address, such as "
+                               "the host is missing; write an address, such as "
                                "http://127.0.0.1:8808 or http://[::1]:8808");
     memcpy(listen.host, host, len);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where to listen, as one writes it: http://127.0.0.1:8808, or with what is spoken there:
+ * An address to listen on, as a URL: http://127.0.0.1:8808, or with the dialect:
  * erlmcp+http://127.0.0.1:8809 */
 #ifndef TDG_CONFIG_LISTEN_URL_H
 #define TDG_CONFIG_LISTEN_URL_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * A YAML file as a tree that remembers where everything stands. Aliases, anchors, tags,
- * duplicate keys, keys that are no strings and more than one document are refused; size,
- * depth and number of nodes are bounded before anything is built. libyaml reads; its own
- * memory does not come from our allocator. A build without libyaml reads JSON, which is
- * YAML, too, into the same tree. */
+ * A YAML file as a tree with the position of every value. Aliases, anchors, tags,
+ * duplicate keys, keys that are not strings and more than one document are refused; size,
+ * depth and number of nodes are limited before anything is built. libyaml reads the file;
+ * its own memory does not come from our allocator. A build without libyaml reads JSON,
+ * which is YAML, too, into the same tree. */
 #ifndef TDG_CONFIG_NODE_H
 #define TDG_CONFIG_NODE_H
 

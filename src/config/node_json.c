@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * In a build without libyaml a config is JSON. jansson's objects keep the order of the
- * text, and the parser has written down where each value and key begins. */
+ * text, and the parser stores the position of each value and key. */
 #include <string.h>
 
 #include <tidings/error.h>
@@ -60,7 +60,7 @@ static int convert_children(reader_t *r, json_t *value, tdg__node_t *node) {
 
     if (json_object_size(value) > TDG__NODE_MAX_KEYS) {
         tdg__node_problem(r->problems, node,
-                          "there are more than 1,000 names in one place");
+                          "there are more than 1,000 names in one map");
         return TDG_EINVAL;
     }
     json_array_foreach(value, i, child) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * From the events of libyaml to a tree. What YAML allows and we do not (anchors, tags)
- * is told and read on, so that one run tells all of it; what leaves no tree to go on
- * with ends it. */
+ * From the events of libyaml to a tree. YAML features that we refuse (anchors, tags) are
+ * reported and skipped, so that one run reports all of them; an error after which no tree
+ * is left ends it. */
 #include <string.h>
 
 #include <yaml.h>
@@ -122,7 +122,7 @@ static int add_key(builder_t *b, const yaml_event_t *event) {
     int rv;
 
     if (event->type != YAML_SCALAR_EVENT) {
-        complain(b, event, "a name must stand here, followed by a colon");
+        complain(b, event, "expected a name, followed by a colon");
         return TDG_EINVAL;
     }
     rv = copy_text(event, &b->key);
@@ -131,10 +131,10 @@ static int add_key(builder_t *b, const yaml_event_t *event) {
     b->key_line = line_of(event->start_mark);
     b->key_column = column_of(event->start_mark);
     if (strlen(b->key) != event->data.scalar.length)
-        complain(b, event, "a name cannot hold a NUL byte");
+        complain(b, event, "a name cannot contain a NUL byte");
     if (has_key(b, b->key)) {
         tdg__problems_add(b->problems, b->key_line, b->key_column,
-                          "%s is there twice in the same place",
+                          "%s appears twice in the same map",
                           tdg__quoted(quoted, b->key));
         b->bad = true;
     }
@@ -173,7 +173,7 @@ static int add_node(builder_t *b, const yaml_event_t *event, tdg__node_kind_t ki
     }
     *ret = node;
     if (node->key != NULL && node->index == TDG__NODE_MAX_KEYS) {
-        complain(b, event, "there are more than 1,000 names in one place");
+        complain(b, event, "there are more than 1,000 names in one map");
         return TDG_EINVAL;
     }
     return 0;
@@ -195,7 +195,7 @@ static int add_scalar(builder_t *b, const yaml_event_t *event) {
     if (rv < 0)
         return rv;
     if (strlen(node->text) != event->data.scalar.length)
-        complain(b, event, "a text cannot hold a NUL byte");
+        complain(b, event, "a text cannot contain a NUL byte");
     return 0;
 }
 
@@ -234,7 +234,7 @@ static void refuse_marks(builder_t *b, const yaml_event_t *event) {
                  "where it is needed");
     if (tag != NULL)
         complain(b, event,
-                 "tags (!name) are not understood; leave it out, or put the "
+                 "tags (!name) are not supported; remove it, or put the "
                  "text in quotes");
 }
 

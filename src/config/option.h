@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What can be said in a config file, as tables: one row per option. The same rows read
- * the file, fill in defaults, say what is wrong and what was expected, and make the
- * reference, the man page and the file that `tidings init` writes. A kind of source
- * brings its own table; nothing else knows its options. */
+ * The options of a config file, as tables: one row per option. The same rows read the
+ * file, fill in defaults, write error messages with the expected value, and generate the
+ * reference, the man page and the file of `tidings init`. A kind of source has its own
+ * table; no other code knows its options. */
 #ifndef TDG_CONFIG_OPTION_H
 #define TDG_CONFIG_OPTION_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One option: from a node to its field. Between option.c, which knows tables, and
- * value.h, which knows texts. */
+ * One option: from a node to its field. Between option.c, which handles tables, and
+ * value.h, which handles texts. */
 #ifndef TDG_CONFIG_OPTION_VALUE_H
 #define TDG_CONFIG_OPTION_VALUE_H
 

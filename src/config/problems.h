@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is wrong with a config file: all of it at once, each with its place. */
+ * The problems of a config file: all of them at once, each with its position. */
 #ifndef TDG_CONFIG_PROBLEMS_H
 #define TDG_CONFIG_PROBLEMS_H
 

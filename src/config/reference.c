@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A format is a table of functions; what is told, and in which order, is the same for
- * all. */
+ * A format is a table of functions; all formats have the same content in the same
+ * order. */
 #include "config/reference.h"
 
 #include <string.h>

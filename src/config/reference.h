@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The tables of options as something to read: plain text for the terminal, Markdown for
+ * The tables of options as documentation: plain text for the terminal, Markdown for
  * docs/config.md, mdoc for the man page, and a config file to start from. */
 #ifndef TDG_CONFIG_REFERENCE_H
 #define TDG_CONFIG_REFERENCE_H

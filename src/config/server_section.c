@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The section `server`: its options, and from them what tdg_server_create() takes. The
- * defaults are those of the server; a test compares them. */
+ * The section `server`: its options, and the arguments of tdg_server_create() made from
+ * them. The defaults are those of the server; a test compares them. */
 #include <stdint.h>
 #include <string.h>
 
@@ -247,9 +247,8 @@ static int check_together(const tdg__config_t *config, const tdg__node_t *sectio
     if (complete)
         rv = tdg__timing_check(&config->settings, section, problems);
     if (!config->server.legacy && !config->server.modern) {
-        tdg__node_problem(
-            problems, tdg__node_get(section, "modern"),
-            "legacy and modern are both off; nothing would be left to speak");
+        tdg__node_problem(problems, tdg__node_get(section, "modern"),
+                          "legacy and modern are both off; at least one is needed");
         rv = TDG_EINVAL;
     }
     return rv;

@@ -79,8 +79,8 @@ static void put_live_entry(const tdg__section_t *kind, const tdg__option_t *comm
     tdg__wrap(kind->help, "  # ", WIDTH, out);
     tdg__text_format(out, "  - %s: .\n", kind->name);
     put_options(kind->options, kind->name, &margin, out);
-    tdg__wrap("What follows may stand in an entry of any kind.", margin.prose, WIDTH,
-              out);
+    tdg__wrap("The following options are valid for entries of every kind.", margin.prose,
+              WIDTH, out);
     put_options(common, "uri", &margin, out);
 }
 

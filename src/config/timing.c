@@ -37,9 +37,9 @@ static int check_use(const tdg_settings_t *settings, const tdg__node_t *option,
         return 0;
     tdg__node_problem(problems, option,
                       settings->timing == TDG_TIMING_INHERIT
-                          ? "this belongs to `timing`, which is not given; write batch, "
-                            "debounce or throttle there"
-                          : "with `timing: immediate` nothing waits");
+                          ? "this has no effect without `timing`; set that to batch, "
+                            "debounce or throttle"
+                          : "this has no effect with `timing: immediate`");
     return TDG_EINVAL;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What timing and rate limit mean that stand in a config, for the server or for one
- * entry. */
+ * Timing and rate limits in a config, for the server or for one entry. */
 #ifndef TDG_CONFIG_TIMING_H
 #define TDG_CONFIG_TIMING_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which variables of the environment a config uses, for those who start it elsewhere. */
+ * The environment variables that a config uses, for hosts that start tidings. */
 #include <string.h>
 
 #include "config/file.h"

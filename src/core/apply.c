@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A change comes in. First everything that needs memory is made ready, which may fail and
- * then leaves no trace; then the change takes effect, which cannot fail. */
+ * Applies a change. First everything that needs memory is prepared, which may fail and
+ * then has no effect; then the change takes effect, which cannot fail. */
 #include "core/internal.h"
 
 #include <assert.h>

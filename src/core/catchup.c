@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Catch-up: what did a subscription miss since its cursor? Answered from numbers alone:
- * the last one of each resource, when its watcher began, and how far the history reaches
- * back. Where that is not enough, the answer is "it may have changed". */
+ * Catch-up: what did a subscription miss since its cursor? Answered from numbers
+ * alone: the last one of each resource, the one at which its watcher began, and how
+ * far the history reaches back. If these are not sufficient, the answer is "it may
+ * have changed". */
 #include "core/internal.h"
 
 #include <assert.h>

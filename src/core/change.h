@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * One change of one resource (or of one list), immutable and counted once it is stamped:
- * every engine and every stream that it concerns shares the same object. Only its encoded
- * forms are added later, by the first that needs one, for all. */
+ * One change of one resource (or of one list), immutable and reference-counted once it
+ * has its number: all engines and streams share the same object. Only its encoded forms
+ * are added later, each by the first that needs it, for all. */
 #ifndef TDG_CORE_CHANGE_H
 #define TDG_CORE_CHANGE_H
 

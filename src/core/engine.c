@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The engine as a whole: its beginning and end, and time. */
+ * The engine as a whole: creation, destruction, and time. */
 #include "core/internal.h"
 
 #include <stddef.h>

@@ -5,7 +5,7 @@
  * until the group fires.
  *
  * The first `waiting` members take part in the open window; a member that joins, or is
- * served early, stands behind them. The next change calls only those in.
+ * served early, is behind them. The next change includes it.
  *
  * A limit costs a timer per group, not per member: all members have the same limit, so
  * their windows end in the order in which their notifications were taken, and that is the

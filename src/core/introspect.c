@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Looking into the engine: who is subscribed to what, counters, memory. */
+ * Inspecting the engine: subscriptions, counters, memory. */
 #include "core/internal.h"
 
 #include <tidings/error.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What can be subscribed to: resources (lists among them) and templates, and what is
- * remembered of resources that nobody subscribes to now. A resource lives while it has a
- * subscriber, a watcher, a group, or its last change is in the history; the history is a
- * ring of numbers, so what is remembered is bounded by its size. */
+ * Resources (lists among them) and templates, and the history of resources without
+ * subscribers. A resource exists while it has a subscriber, a watcher, a group, or its
+ * last change is in the history; the history is a ring of numbers, so its size bounds the
+ * memory. */
 #include "core/internal.h"
 
 #include <assert.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Timing and rate limits, from the most specific to the most general: what a subscription
- * wishes, what is configured for its URI, for a template that matches it, for the engine.
+ * Timing and rate limits, from the most specific to the most general: the wishes of a
+ * subscription, the settings of its URI, of a template that matches it, of the engine.
  */
 #include "core/internal.h"
 

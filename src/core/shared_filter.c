@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Filters that several groups share: one per distinct text, asked once per change. */
+ * Filters that several groups share: one per distinct text, evaluated once per change. */
 #include "core/internal.h"
 
 #include <assert.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Streams: what is in flight on them, what is ready, what is taken.
+ * Streams: their changes in flight, ready and taken.
  *
- * What is in flight is one list per stream, ordered by `first`: a change that puts a sub
- * in flight is the newest there is, so it goes to the end, and the stream's cursor is one
- * less than the head's `first`, without looking further. Only catch-up puts something
- * older in flight; that goes to the head with a `first` no larger than the head's, which
+ * The subscriptions in flight are one list per stream, ordered by `first`: a change that
+ * puts a subscription in flight is the newest, so it goes to the end, and the stream's
+ * cursor is one less than the head's `first`, without a search. Only catch-up puts older
+ * changes in flight; these go to the head with a `first` no larger than the head's, which
  * keeps the order and makes the cursor at worst too small: the client is notified once
  * too often, never too little. */
 #include "core/internal.h"

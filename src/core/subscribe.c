@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Subscriptions: how they come, change their wishes, are acknowledged and go. They are
- * found from both sides: by their stream's list, and by (stream, target). */
+ * Subscriptions: creation, new wishes, acknowledgement, end. They are found from both
+ * sides: by their stream's list, and by (stream, target). */
 #include "core/internal.h"
 
 #include <assert.h>

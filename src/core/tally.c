@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How many subscriptions there are, and the bytes of what they name: of this engine, or
- * of several on threads of their own. Touched by a subscribe or unsubscribe, never by a
+ * The number of subscriptions, and the bytes of their targets: of one engine, or of
+ * several on different threads. Changed by a subscribe or unsubscribe, never by a
  * delivery. */
 #include "core/internal.h"
 

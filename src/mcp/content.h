@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a resource holds, as the member of `contents` that carries it. For large content:
- * the length is counted first, so that memory is taken once and exactly; no JSON value is
- * made. May run on any thread. */
+ * The content of a resource, as the member of `contents` that carries it. For large
+ * content: the length is counted first, so that memory is allocated once and exactly; no
+ * JSON value is made. May run on any thread. */
 #ifndef TDG_MCP_CONTENT_H
 #define TDG_MCP_CONTENT_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * HTTP headers that mirror fields of a modern request, so that proxies can route without
- * parsing bodies. A header that says something else than the body would let a request
- * pass a proxy as what it is not: it is refused with -32020, as is one that is missing.
- * What is wrong with the body itself is reported by the reader of the request. */
+ * parsing bodies. A header that differs from the body could bypass the rules of a proxy:
+ * it is refused with -32020, and so is a missing one. Errors in the body itself are
+ * reported by the reader of the request. */
 #include "mcp/request.h"
 
 #include <assert.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The single messages of notice.h: each is written for one stream or pipe, seldom enough
- * that JSON values are welcome. */
+ * The single messages of notice.h: each is written for one stream or pipe, rarely enough
+ * that JSON values are affordable. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

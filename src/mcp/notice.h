@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Notifications as bytes. What all streams of one form share is encoded once per change:
- * everything up to and including the opening of `_meta`, ready for the tail. The tail is
- * what differs per stream, written without JSON work:
+ * Notifications as bytes. The part that all streams of one form share is encoded once per
+ * change: everything up to and including the opening of `_meta`, ready for the tail. The
+ * tail is the part that differs per stream, written without JSON values:
  *
  *     {"jsonrpc":"2.0","method":"notifications/resources/updated",         | head
  *     "params":{"uri":"…","metadata":{…},"_meta":{"dev.tidings/version":7, |

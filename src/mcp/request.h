@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * From a JSON-RPC message to a checked request: which method it is, whether the era has
- * it, and its parameters as C values. Nothing here knows what the server holds. */
+ * From a JSON-RPC message to a checked request: its method, whether the era has that
+ * method, and its parameters as C values. Nothing here depends on the content of the
+ * server. */
 #ifndef TDG_MCP_REQUEST_H
 #define TDG_MCP_REQUEST_H
 

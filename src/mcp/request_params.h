@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Typed values out of the objects of a request. Everything that is wrong is -32602, with
- * data.detail naming the field. Failure is sticky: after the first one nothing else is
- * reported, and values are NULL or false. So a reader reads all, and its caller asks once,
- * of an error that was all zero at first. */
+ * Typed values from the objects of a request. Every error is -32602, with the field in
+ * data.detail. Failure is sticky: after the first error no other is reported, and values
+ * are NULL or false. So a reader reads everything, and its caller checks the error once,
+ * which was all zero at first. */
 #ifndef TDG_MCP_REQUEST_PARAMS_H
 #define TDG_MCP_REQUEST_PARAMS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a client that knows us may wish for in the `_meta` of a subscribe or listen:
+ * Our extensions in the `_meta` of a subscribe or listen:
  *
  *     "dev.tidings/cursor": "…",    go on where another stream ended
  *     "dev.tidings/fresh": {…},     but not with these, which that one did not have
@@ -9,8 +9,8 @@
  *
  * `fresh` has the form of the listen's own `notifications`.
  *
- * A wish that is not understood is refused: a subscription that behaves otherwise than
- * requested helps nobody. */
+ * An unknown option is refused: a subscription that behaves differently than requested
+ * helps nobody. */
 #include "mcp/request_params.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * JSON-RPC 2.0 as MCP has it: one message from a JSON value, and messages as text. Ids
- * are kept as their JSON text (`1` and `"1"` differ), because they only ever go back as
- * they came. */
+ * JSON-RPC 2.0 as MCP uses it: one message from a JSON value, and messages as text. Ids
+ * are kept as their JSON text (`1` and `"1"` differ), because they are only ever returned
+ * unchanged. */
 #ifndef TDG_MCP_RPC_H
 #define TDG_MCP_RPC_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The life of a connection: its bytes become requests, one at a time, until one of both
- * sides has enough. What comes while a request is answered, or while the answer waits for
- * a slow reader, is kept up to a bound; then we stop reading. */
+ * The life cycle of a connection: its bytes become requests, one at a time, until either
+ * side closes it. Bytes that arrive while a request is being answered, or while the
+ * response waits for a slow reader, are kept up to a limit; then we stop reading. */
 #include "net/conn.h"
 
 #include <assert.h>

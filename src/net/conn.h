@@ -4,7 +4,8 @@
  * a bound), writes responses, whole or as a stream of pieces. An idle connection or open
  * stream is small: the reader and its buffers belong to it only while a request comes in.
  *
- * A connection may close while a request is being answered; `closed` of net.h tells. */
+ * A connection may close while a request is being answered; `closed` of net.h reports
+ * it. */
 #ifndef TDG_NET_CONN_H
 #define TDG_NET_CONN_H
 

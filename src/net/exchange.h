@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * One request that is being answered, as those see it who answer: whole, or by a stream
- * of pieces through its outlet. What carries the answer is a table of functions: a
- * connection here (conn.h), or whatever brings it to one elsewhere. */
+ * One request that is being answered, as the handlers see it: the response is written
+ * whole, or as a stream of pieces through its outlet. A table of functions carries it: a
+ * connection here (conn.h), or a forward to one on another worker. */
 #ifndef TDG_NET_EXCHANGE_H
 #define TDG_NET_EXCHANGE_H
 

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * The guard in front of llhttp. It sees every byte of a request first and lets only those
- * pass that can be read in one way: what two readers could take for two different
- * requests is refused. It copies nothing and allocates nothing, and it sees each byte
- * once, however the input is cut.
+ * The guard in front of llhttp. It sees every byte of a request first and accepts only
+ * unambiguous requests: what two parsers could read as two different requests is refused.
+ * It copies nothing and allocates nothing, and it sees each byte once, however the input
+ * is split.
  *
- * What it refuses: bare CR or LF and other control characters; folded lines; names that
- * are empty or no token, blanks before the colon; targets other than a path (or `*` for
- * OPTIONS), with a fragment or a byte that is no visible ASCII; versions other than
- * HTTP/1.0 and HTTP/1.1; no Host, or one that is no host; Content-Length that is no
- * number or is beside Transfer-Encoding; Transfer-Encoding in HTTP/1.0 or other than
- * `chunked`; Expect with anything but `100-continue`; a second field of a name that has
- * one meaning only; chunk extensions and trailers; whatever is longer than the limits. */
+ * It refuses: bare CR or LF and other control characters; folded lines; names that are
+ * empty or not a token, blanks before the colon; targets other than a path (or `*` for
+ * OPTIONS), with a fragment or a byte that is not visible ASCII; versions other than
+ * HTTP/1.0 and HTTP/1.1; a missing or invalid Host; a Content-Length that is not a
+ * number or is combined with Transfer-Encoding; Transfer-Encoding in HTTP/1.0 or other
+ * than `chunked`; Expect with anything but `100-continue`; a second field of a name
+ * that may appear only once; chunk extensions and trailers; and everything longer than
+ * the limits. */
 #ifndef TDG_NET_HTTP_GUARD_H
 #define TDG_NET_HTTP_GUARD_H
 

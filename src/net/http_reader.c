@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The guard (http_guard.h) sees every byte first, then llhttp reads it. The head is
- * collected, checked line by line as it comes, and given to llhttp once, whole: so names
- * and values are pointers into it. The body goes through in the pieces that arrive. Where
- * guard and llhttp do not agree on what a field is, or where the request ends, it is
- * refused, so that a mistake in one of them is no way in.
+ * The guard (http_guard.h) sees every byte first, then llhttp parses it. The header block
+ * is collected, checked line by line as it arrives, and passed to llhttp once, whole: so
+ * names and values are pointers into it. The body is passed on in the pieces that arrive.
+ * If guard and llhttp disagree on a field, or on the end of the request, it is refused,
+ * so that a bug in one of them cannot be exploited.
  *
  * Every request gets an llhttp of its own: nothing of one is left in the next. */
 #include <stdint.h>
@@ -59,8 +59,8 @@ static const tdg__http_refusal_t
     blank_lines = {400, "there are too many empty lines before the request"},
     long_line = {414, "the request line is too long"},
     long_head = {431, "the header block is too long"},
-    bad_method = {501, "the method is not known here"},
-    unclear = {400, "the request could be read in several ways"},
+    bad_method = {501, "the method is not supported"},
+    unclear = {400, "the request is ambiguous"},
     no_memory = {500, "the server is out of memory"},
     no_budget = {503, "too many large requests are being read"};
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the files of the network owe each other: the records of a net and a connection.
+ * What the files of the network share: the records of a net and a connection.
  *
  *     net ──▶ listeners       accept, refuse, pause        listener.c
  *         ──▶ connections     reading, phases, closing     conn.c

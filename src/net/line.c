@@ -16,9 +16,9 @@
 #include "base/alloc.h"
 #include "net/internal.h"
 
-/* One direction of a line: a descriptor of whatever kind as something that libuv can read
- * or write. Whether a pipe blocks is a property that all its holders share, so what it
- * was before is put back at the end. */
+/* One direction of a line: a descriptor of any kind as something that libuv can read or
+ * write. All holders of a pipe share its blocking mode, so the previous mode is restored
+ * at the end. */
 struct end {
     union {
         uv_handle_t handle;

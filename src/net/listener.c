@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Listening sockets. We accept ourselves rather than through uv_listen(): when the
- * process is out of descriptors, libuv accepts and drops what waits, or tries for ever.
- * Here the socket rests for a moment, and clients wait in the kernel's queue. */
+ * Listening sockets. We accept connections ourselves instead of through uv_listen(): when
+ * the process runs out of descriptors, libuv accepts and drops waiting clients, or
+ * retries for ever. Here the socket pauses for a moment, and clients wait in the kernel's
+ * queue. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What all connections of one loop share: buffers, limits, time-outs, the listeners. One
- * per loop, driven from that loop's thread only. */
+ * The common state of all connections of one loop: buffers, limits, time-outs, the
+ * listeners. One per loop, used from that loop's thread only. */
 #ifndef TDG_NET_NET_H
 #define TDG_NET_NET_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where bytes leave: the writing half of a connection or pipe. Small messages are put
- * together in the scratch buffer of the loop and handed to the kernel with one call; only
- * what the kernel does not take is copied and left to libuv. Whoever writes is told when
- * something had to wait, and stops until it has drained: so what waits stays bounded.
- * Shared buffers wait as they are, without a copy, and leave in slices, some in each turn
- * of the loop: neither one large answer nor a thousand keep it from the others. */
+ * The writing half of a connection or pipe. Small messages are joined in the scratch
+ * buffer of the loop and passed to the kernel with one call; only what the kernel does
+ * not accept is copied and left to libuv. The writer is informed when something has to
+ * wait, and stops until it has drained: so the waiting data is bounded. Shared buffers
+ * wait without a copy, and are written in slices, some in each turn of the loop: neither
+ * one large response nor a thousand block other clients. */
 #ifndef TDG_NET_OUTLET_H
 #define TDG_NET_OUTLET_H
 

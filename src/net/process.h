@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * A program that runs beside us, in a group (and session) of its own. Its standard input
- * is empty or written by us, its output comes to us as it is, its standard error line by
- * line. It is stopped with all that it has started: SIGTERM to the group, SIGKILL two
- * seconds (`grace_ms`) later. When the program itself has ended, what is left of its
- * group may finish its output for as long and is killed then; only what left the group
- * (setsid) lives on.
+ * A child process in its own process group (and session). Its standard input is empty or
+ * written by us, its output is passed on unchanged, its standard error line by line. It
+ * is stopped with everything that it started: SIGTERM to the group, SIGKILL two seconds
+ * (`grace_ms`) later. When the program itself has ended, the rest of its group may finish
+ * its output for as long and is then killed; only processes that left the group (setsid)
+ * continue.
  *
- * Everything happens on the loop; nothing waits for the program but the fork itself. Who
- * writes input has SIGPIPE blocked or ignored in the thread of the loop: libuv writes
- * with write(). */
+ * Everything happens on the loop; only the fork itself blocks. If you write input, block
+ * or ignore SIGPIPE in the thread of the loop: libuv writes with write(). */
 #ifndef TDG_NET_PROCESS_H
 #define TDG_NET_PROCESS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Answers: a head, and a body or a stream, in one write. */
+ * Responses: a header block, and a body or a stream, in one write. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whose turn it is. Each turn of the loop first serves the connections that have proven
- * themselves, then strangers, each for a slice of time and in the order in which they
- * came; those that are left wait for the next turn, and nothing is read from them
- * meanwhile. So however many there are, and whatever they send, updates wait for two
- * slices, and strangers do not wait for all that anybody can prove with one request. */
+ * Fair shares of a turn of the event loop. Each turn first serves connections whose last
+ * request was served, then all others, each for a slice of time and in the order of
+ * arrival; the rest wait for the next turn, and are not read meanwhile. So however many
+ * there are, and whatever they send, updates wait for at most two slices, and new
+ * connections do not wait for everything that served ones send. */
 #include "net/internal.h"
 
 static const uint64_t slices_ns[LANES] = {[PROVEN] = 1000000, [STRANGERS] = 300000};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The endpoints of webhooks: a route of the server for each source that has one. A
- * request comes in on a worker's thread and goes to the loop of the sources, where the
- * source of that path is looked up again: it may have gone by then. */
+ * request arrives on a worker's thread and goes to the loop of the sources, where the
+ * source of that path is looked up again: it may have been removed meanwhile. */
 #ifndef TDG_SERVE_HOOKS_H
 #define TDG_SERVE_HOOKS_H
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Large reads: what they may cost, and what they share.
+ * Large reads: their common limit, their turns, and shared responses.
  *
  *     read ──▶ admitted? ──▶ fetch ──▶ encoded (thread) ──▶ answered
  *                │  no room, or enough under way
  *                └──▶ waits its turn, for a bounded time ──▶ busy
  *
- * Before a fetch whose size is known begins, its bytes are taken from the budget of the
- * server's large answers; when it is encoded, the answer takes their place, until its
- * last reader has it. Reads of one URI share what one of them has taken; equal contents,
- * by checksum, share one encoded answer, for as long as anybody still reads it.
+ * Before a fetch of known size starts, its bytes are reserved in the budget of the
+ * server's large responses; when it is encoded, the response takes over the reservation,
+ * until its last reader has received it. Reads of one URI share a reservation; equal
+ * contents, by checksum, share one encoded response, while anybody still reads it.
  *
- * Those that wait take turns by client, as reads of slow sources do (turns.h). Where too
- * many wait, the last of the client with the most of them gives way.
+ * Waiting reads take turns by client, as reads of slow sources do (turns.h). If too many
+ * wait, the last one of the client with the most of them is refused.
  *
  * Everything here happens on the loop of the sources. */
 #ifndef TDG_SERVE_LARGE_H

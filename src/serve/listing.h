@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a source offers, in the catalogue of a server, and the answers to reads. */
+ * The resources of a source, in the catalogue of a server, and the answers to reads. */
 #ifndef TDG_SERVE_LISTING_H
 #define TDG_SERVE_LISTING_H
 

@@ -168,7 +168,7 @@ static bool is_overdue(const struct read_task *read) {
  * take: reloads may go on and on. */
 static void read_again(struct read_task *read) {
     static const char why[] = "the config was reloaded repeatedly before this was read; "
-                              "read it once more later";
+                              "retry later";
 
     if (is_overdue(read)) {
         tdg__reply_content(
@@ -232,8 +232,8 @@ static void run_read(tdg__task_t *task, bool here) {
 
     if (!here)
         on_read(read, &(tdg__content_t){.status = TDG_EAWAY,
-                                        .error = "the server stops",
-                                        .public = "the server stops"});
+                                        .error = "the server is stopping",
+                                        .public = "the server is stopping"});
     else
         tdg__large_admit(&read->live->large, &read->large);
 }
@@ -541,7 +541,7 @@ static void add_endpoint(struct served *served) {
     int rv = tdg__hooks_add(served->live->server, served->endpoint);
 
     if (rv < 0)
-        log_of(served, TDG_LOG_ERROR, "cannot be called: %s", tdg_strerror(rv));
+        log_of(served, TDG_LOG_ERROR, "cannot accept calls: %s", tdg_strerror(rv));
 }
 
 bool tdg__served_enter(struct served *served) {

@@ -7,12 +7,12 @@
  *     server: read, watcher.start, watcher.stop ──▶ inbox ──▶ source that has the URI
  *     server: notify, add, remove  ◀──────────────────────────── source
  *
- * A set of sources can be replaced by another one while clients are subscribed: entries
- * that are the same stay as they are, and what is watched moves to the source that has it
- * now. That happens in one turn of the loop. The new source inherits what the old one
- * knew and had reported, its first look is compared with that, and the old one is silent
- * from then on: whatever changed in between is found by the new one, and no late report of
- * the old one can contradict it. */
+ * A set of sources can be replaced by another one while clients are subscribed: unchanged
+ * entries stay, and watched targets move to the source that has them now. That happens in
+ * one turn of the loop. The new source inherits the state of the old one and what it had
+ * reported, its first look is compared with that, and the old one is silent from then on:
+ * the new one finds every change in between, and no late report of the old one can
+ * contradict it. */
 #ifndef TDG_SERVE_LIVE_H
 #define TDG_SERVE_LIVE_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the files of live.h share: live.c (who has what, reads, coming and going),
- * live_watch.c (watching) and live_replace.c (another set of sources). */
+ * What the files of live.h share: live.c (which source has which URI, reads, adding
+ * and removing), live_watch.c (watching) and live_replace.c (replacing the set of
+ * sources). */
 #ifndef TDG_SERVE_LIVE_INTERNAL_H
 #define TDG_SERVE_LIVE_INTERNAL_H
 

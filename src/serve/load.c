@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * From a file and paths to sources. */
+ * Creates the sources of a config file and of paths. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -71,12 +71,12 @@ static int check_twice(const tdg__node_t *node, const tdg__source_t *source,
     if (source->entry.uri != NULL &&
         tdg__roster_named(roster, source->entry.uri) != NULL) {
         tdg__node_problem(problems, place_of(node, source),
-                          "an entry before has the same URI");
+                          "an earlier entry has the same URI");
         return TDG_EINVAL;
     }
     if (path != NULL && tdg__roster_hook(roster, path) != NULL) {
         tdg__node_problem(problems, tdg__node_get(node, source->kind->name),
-                          "an entry before has the same path");
+                          "an earlier entry has the same path");
         return TDG_EINVAL;
     }
     return 0;
@@ -136,8 +136,8 @@ static void on_enclosing(void *arg, size_t outer) {
 /* A folder inside a folder: both would list the same files, and one that goes would take
  * them along. */
 static int check_nested(struct loading *loading, tdg__problems_t *problems) {
-    static const char text[] = "this and an entry before serve the same files; a `uri` "
-                               "of its own keeps them apart";
+    static const char text[] = "an earlier entry serves the same files; give one of them "
+                               "its own `uri`";
     int rv = 0;
 
     for (size_t i = 0; i < loading->place_count; i++)
@@ -232,7 +232,7 @@ static int keep_config_back(const char *config_file, tdg__problems_t *problems,
         int rv = absolute_path(config_file, &list[i].source->config_path);
 
         if (rv == TDG_ESYSTEM)
-            tdg__problems_add(problems, 0, 0, "the current folder is not known: %s",
+            tdg__problems_add(problems, 0, 0, "cannot determine the current folder: %s",
                               strerror(errno));
         if (rv < 0)
             return rv;
@@ -265,7 +265,7 @@ static int begin_loading(struct loading *loading, size_t total) {
 
 static int check_total(size_t total, tdg__problems_t *problems) {
     if (total > MAX_SOURCES) {
-        tdg__problems_add(problems, 0, 0, "%zu entries are more than %d", total,
+        tdg__problems_add(problems, 0, 0, "%zu entries; the limit is %d", total,
                           MAX_SOURCES);
         return TDG_EINVAL;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who has what: sources by the URI or template of their entry, by the URIs that their
- * templates match, and by the path of a webhook. A new set of sources gets a roster of
- * its own. */
+ * An index of sources: by the URI or template of their entry, by the URIs that their
+ * templates match, and by the path of a webhook. A new set of sources gets its own
+ * roster. */
 #ifndef TDG_SERVE_ROSTER_H
 #define TDG_SERVE_ROSTER_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The life of it: make ─▶ list ─▶ serve ─▶ (reload)* ─▶ stop the server ─▶ close the
- * sources. The sources outlive the server's last answer, since they give the answers. */
+ * The life cycle: make ─▶ list ─▶ serve ─▶ (reload)* ─▶ stop the server ─▶ close the
+ * sources. The sources outlive the server's last response, since they provide the
+ * content. */
 #include "serve/serve.h"
 
 #include <assert.h>
@@ -153,7 +154,7 @@ static void reload(tdg__serve_t *serve) {
     if (!tdg__node_equal(tdg__node_get(serve->config->tree, "server"),
                          tdg__node_get(config->tree, "server")))
         log_line(serve, TDG_LOG_WARNING,
-                 "%s: what changed under `server` takes effect after a restart",
+                 "%s: changes under `server` take effect after a restart",
                  serve->opts.config_file);
     serve->replacing = true;
     serve->replaced = false;
@@ -161,7 +162,7 @@ static void reload(tdg__serve_t *serve) {
     serve->replacing = false;
     tdg__free(entries);
     if (rv < 0) {
-        log_line(serve, TDG_LOG_ERROR, "the new config was not taken: %s",
+        log_line(serve, TDG_LOG_ERROR, "the new config was not applied: %s",
                  tdg_strerror(rv));
         tdg__config_destroy(config);
         return;
@@ -312,7 +313,7 @@ static int listen_on(tdg__serve_t *serve, const tdg__listen_url_t *listen) {
     tdg__listen_url_put(listen, url);
     if (tdg_system_error(rv) == EADDRINUSE)
         log_line(serve, TDG_LOG_ERROR,
-                 "cannot listen on %s: something else does, another tidings maybe; "
+                 "cannot listen on %s: the address is in use already; "
                  "`--listen http://127.0.0.1:0` takes any free port",
                  url);
     else
@@ -373,15 +374,14 @@ static int make_server(tdg__serve_t *serve) {
 
     int rv = tdg_server_create(&opts, &serve->server);
     if (rv < 0) {
-        log_line(serve, TDG_LOG_ERROR, "cannot make the server: %s", tdg_strerror(rv));
+        log_line(serve, TDG_LOG_ERROR, "cannot create the server: %s", tdg_strerror(rv));
         return rv;
     }
     tdg__live_bind(serve->live, serve->server);
     tdg__live_set_stale_size(serve->live, (size_t)serve->config->server.stale_size);
     rv = tdg__live_publish(serve->live, serve->server, serve->config->publish.key);
     if (rv < 0) {
-        log_line(serve, TDG_LOG_ERROR, "cannot take what is published: %s",
-                 tdg_strerror(rv));
+        log_line(serve, TDG_LOG_ERROR, "cannot enable publishing: %s", tdg_strerror(rv));
         return rv;
     }
     if (serve->opts.stdio) {

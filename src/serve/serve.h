@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What `tidings serve` does: a config file and paths of the command line become sources
- * and a server, until a signal or the end of the pipe. SIGHUP reads the config again. */
+ * `tidings serve`: a config file and paths of the command line become sources and a
+ * server, until a signal or the end of the pipe. SIGHUP reloads the config. */
 #ifndef TDG_SERVE_SERVE_H
 #define TDG_SERVE_SERVE_H
 

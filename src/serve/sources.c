@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The public function of libtidings-sources: tdg__serve_…, with everything that is wrong
- * in a config as lines of the log. */
+ * The public function of libtidings-sources: tdg__serve_…, with the problems of a config
+ * as lines of the log. */
 #include <tidings/sources.h>
 
 #include <stdio.h>

@@ -43,12 +43,12 @@ static bool takes_content(const tdg__source_t *source) {
 static int refuse_content(const tdg__source_t *source, char why[WHY]) {
     if (source == NULL)
         snprintf(why, WHY,
-                 "No entry of the config has this URI; a `memory:` entry for it would "
-                 "take content");
+                 "No entry of the config has this URI; a `memory:` entry would accept "
+                 "content");
     else
         snprintf(why, WHY,
                  "This URI belongs to a `%s:` entry, which has its own content; "
-                 "`memory:` entries take content",
+                 "only `memory:` entries accept content",
                  source->kind->name);
     return TDG_ENOTFOUND;
 }

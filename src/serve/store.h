@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where published content goes: to the sources that take it, which are those of
- * `memory:` entries. What is published without content is a change of whatever source has
- * the URI, which looks for itself as well. */
+ * Routes published content to the sources that accept it, those of `memory:` entries. A
+ * publish without content is a change of the source that has the URI, which checks for
+ * itself as well. */
 #ifndef TDG_SERVE_STORE_H
 #define TDG_SERVE_STORE_H
 

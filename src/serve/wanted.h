@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What clients watch, and which source watches it for them.
+ * The targets that clients watch, and the source that watches each.
  *
  *     watcher.start ──▶ ASKED ── its source has answered, ──▶ ANSWERED ◀── begun again
  *                         │      or none has it                 │  ▲            │

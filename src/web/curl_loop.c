@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * libcurl says which sockets it waits for and for how long; the loop waits and calls it
+ * libcurl reports the sockets and the time that it waits for; the loop waits and calls it
  * back. Finished transfers are collected after each such call, outside of libcurl, so
  * that the owner may then begin and cancel others. */
 #include "web/curl_loop.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * libcurl's multi interface on a libuv loop: its sockets are polls of the loop, its waits
- * one timer. What is asked, and what becomes of the answer, is the business of whoever
- * adds an easy handle (web.c).
+ * one timer. The owner of an easy handle (web.c) defines the request and processes the
+ * response.
  *
  * libcurl's own memory does not come from our allocator. */
 #ifndef TDG_WEB_CURL_LOOP_H

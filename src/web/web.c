@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * In libcurl's callbacks hardly anything is allowed, so they only put aside what has
- * come; it is handed over after libcurl has returned, where whoever is called may begin,
- * cancel and close at will. An exchange's memory goes with its timer, in a later turn of
- * the loop, so a pointer to one that has just ended is never wild. */
+ * Most calls are not allowed in libcurl's callbacks, so these only store what has
+ * arrived; it is passed on after libcurl has returned, where callbacks may begin, cancel
+ * and close at will. The memory of an exchange is freed with its timer, in a later turn
+ * of the loop, so a pointer to one that has just ended is never dangling. */
 #include "web/web.h"
 
 #include <stdio.h>
@@ -125,7 +125,7 @@ static struct limit next_limit(const tdg__web_exchange_t *exchange) {
         {exchange->answered ? exchange->request.quiet_timeout_ms : 0, exchange->last_ms,
          "has sent nothing for"},
         {exchange->request.total_timeout_ms, exchange->begun_ms,
-         "has not sent all within"},
+         "has not sent everything within"},
     };
     struct limit first = {.ms = 0};
 
@@ -414,7 +414,7 @@ static void on_finished(void *job, CURLcode code) {
         end(exchange, TDG_ENOMEM, tdg_strerror(TDG_ENOMEM));
     } else if (exchange->failed == TDG_ETOOLARGE) {
         snprintf(exchange->why, TDG__WEB_WHY,
-                 "the answer of %s port %u is larger than %zu bytes",
+                 "the response of %s port %u is larger than %zu bytes",
                  exchange->target.host, exchange->target.port,
                  exchange->request.max_bytes);
         end(exchange, TDG_ETOOLARGE, exchange->why);

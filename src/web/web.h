@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
  * HTTP exchanges with one server, on a loop: libcurl's multi interface (curl_loop.h).
- * POST, GET and DELETE; http and https only, HTTP/1.1 and where TLS offers it HTTP/2;
- * certificates always verified; nothing taken from the environment unless that is asked
- * for. Answers arrive in pieces, as they come.
+ * POST, GET and DELETE; http and https only, HTTP/1.1 and, if TLS negotiates it, HTTP/2;
+ * certificates are always verified; the environment is used only if requested. Responses
+ * arrive in pieces.
  *
- * Redirects are followed here and not by libcurl, up to five, as each exchange wants it
- * (tdg__web_follow_t). One that is not followed is an answer like any other. The headers
+ * Redirects are followed here and not by libcurl, up to five, depending on the exchange
+ * (tdg__web_follow_t). One that is not followed is a response like any other. The headers
  * of tdg__web_opts_t, the token and the password of a URL are secrets: once an exchange
- * has left the scheme, host and port that they were given for, none of them goes along,
- * also not on the way back, which the other host has chosen.
+ * has left the scheme, host and port that they were given for, they are no longer sent,
+ * even if a further redirect leads back.
  *
- * All exchanges begin at the place of the first one: the same scheme, host and port, or
- * https of the same host. For any other URL the answer is TDG_EREFUSED, because a server
- * that names one (2024-11-05) must not get hold of what was meant for another. A user
- * name in the first URL is sent as Basic authorization, and shown nowhere; one in the
- * target of a redirect is left out.
+ * All exchanges begin at the origin of the first one: the same scheme, host and port, or
+ * https of the same host. Any other URL is TDG_EREFUSED, because a server that names one
+ * (2024-11-05) must not receive credentials meant for another. A user name in the first
+ * URL is sent as Basic authorization, and never shown; one in the target of a redirect is
+ * ignored.
  *
- * Every exchange has its limits: of time for connecting, the head, silence and all in
- * all; of bytes. TCP keep-alive is on, so a peer that has vanished is found out. */
+ * Every exchange has limits: of time for connecting, for the response headers, for
+ * silence and in total; and of bytes. TCP keep-alive is on, so a vanished peer is
+ * detected. */
 #ifndef TDG_WEB_WEB_H
 #define TDG_WEB_WEB_H
 

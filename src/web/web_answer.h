@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What came back.
+ * A response, or a failure.
  *
  * The head of an HTTP answer, line by line, as libcurl hands it over: what we need of it
  * as facts. A field that is longer than TDG__WEB_MAX_FIELD is as if it were not there;

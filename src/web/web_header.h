@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the user gives the client to send along: headers, and a token in a file. Mistakes
- * are said in a line for people, which never has a value in it. */
+ * The headers that a user configures, and a token in a file. Errors are reported in one
+ * line for people, which never contains a value. */
 #ifndef TDG_WEB_HEADER_H
 #define TDG_WEB_HEADER_H
 

@@ -89,7 +89,7 @@ static int check_host(const tdg__web_url_t *url, const char **ret_why) {
         take(parsed, CURLUPART_HOST, 0, &host))
         rv = host != NULL && strcmp(host, url->host) == 0 ? 0 : TDG_EINVAL;
     if (rv == TDG_EINVAL)
-        *ret_why = "the host of the URL can be read in two ways";
+        *ret_why = "the host of the URL is ambiguous";
     tdg__free(host);
     curl_url_cleanup(parsed);
     return rv;

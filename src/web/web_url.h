@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The URLs that the client goes to: read once, by libcurl's own parser, so that what is
- * checked is what is used. Secrets in them are taken out at once. */
+ * The URLs of requests: parsed once, by libcurl's own parser, so that the checked URL is
+ * the used one. Secrets in them are removed at once. */
 #ifndef TDG_WEB_URL_H
 #define TDG_WEB_URL_H
 

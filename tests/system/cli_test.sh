@@ -226,7 +226,7 @@ init_writes_a_file_that_is_right() {
     exits 0 && is_silent err && out_has 'Wrote tidings.yaml' || return 1
     (cd "$work" && "$tidings" check) >"$work/out" 2>"$work/err"
     code=$?
-    exits 0 && is_silent err && out_has '^tidings.yaml is right: [01] entr' || return 1
+    exits 0 && is_silent err && out_has '^tidings.yaml is valid: [01] entr' || return 1
     run init -
     exits 0 && diff "$work/out" "$work/tidings.yaml" >&2
 }
@@ -234,7 +234,7 @@ init_writes_a_file_that_is_right() {
 init_leaves_a_file_alone_that_is_there() {
     echo mine >"$work/there.yaml"
     run init "$work/there.yaml"
-    exits 1 && is_silent out && err_has 'is there already; --force' &&
+    exits 1 && is_silent out && err_has 'exists already; --force' &&
         [[ $(cat "$work/there.yaml") == mine ]] || return 1
     run init --force "$work/there.yaml"
     exits 0 && grep -q '^resources:' "$work/there.yaml"
@@ -323,7 +323,7 @@ EOF
         "options": {"max-items": "10", "title": "${TIDINGS_TEST_SECRET}"}}' || return 1
     "$tidings" check - <"$work/right.yaml" >"$work/out" 2>"$work/err"
     code=$?
-    exits 0 && out_has '^standard input is right'
+    exits 0 && out_has '^standard input is valid'
 }
 
 check_looks_at_uris() {
@@ -347,19 +347,19 @@ EOF
 check_finds_the_same_uri_twice() {
     printf 'resources:\n  - memory: a://b\n  - memory: a://b\n' >"$work/twice.yaml"
     run check "$work/twice.yaml"
-    exits 1 && err_has 'twice.yaml:3:13: resources\[1\].memory: an entry before has the same URI' ||
+    exits 1 && err_has 'twice.yaml:3:13: resources\[1\].memory: an earlier entry has the same URI' ||
         return 1
     mkdir -p "$work/outer/inner"
     printf 'resources:\n  - files: outer/inner\n  - files: outer\n' >"$work/twice.yaml"
     run check "$work/twice.yaml"
-    exits 1 && err_has 'twice.yaml:3:12: resources\[1\].files: this and an entry before serve' ||
+    exits 1 && err_has 'twice.yaml:3:12: resources\[1\].files: an earlier entry serves' ||
         return 1
     printf 'resources:\n  - files: outer/inner\n  - files: outer\n    uri: o://{+path}\n' \
         >"$work/twice.yaml"
     run check "$work/twice.yaml"
     exits 0 || return 1
     run serve "$work/outer" "$work/outer/inner"
-    exits 1 && err_has 'outer/inner: files: this and an entry before serve the same files'
+    exits 1 && err_has 'outer/inner: files: an earlier entry serves the same files'
 }
 
 check_takes_an_empty_config_for_a_mistake() {
@@ -391,7 +391,7 @@ END
     run check "$work/secrets.yaml"
     exits 1 && err_has 'TDG_UNSET_KEY is not set' || return 1
     run check --no-env "$work/secrets.yaml"
-    exits 0 && out_has 'is right: 3 entries' || return 1
+    exits 0 && out_has 'is valid: 3 entries' || return 1
     sed -i 's/every:/evry:/' "$work/secrets.yaml"
     run check --no-env "$work/secrets.yaml"
     exits 1 && err_has 'did you mean' && ! grep -q 'not set' "$work/err"
@@ -425,7 +425,7 @@ resources:
 END
     run check --no-env "$work/unset.yaml"
     exits 0 && is_silent err &&
-        out_has 'is right: 7 entries at http://127.0.0.1:\$\{TDG_UNSET_A\}, http://127.0.0.1:7$' &&
+        out_has 'is valid: 7 entries at http://127.0.0.1:\$\{TDG_UNSET_A\}, http://127.0.0.1:7$' &&
         out_has '^  files    \$\{TDG_UNSET_A\}  +\$\{TDG_UNSET_A\}$' &&
         out_has '^  memory   \$\{TDG_UNSET_B\}://x  ' &&
         out_has 'api://\$\{TDG_UNSET_B\}/\{id\}  .*every: 5\$\{TDG_UNSET_A\}' || return 1
@@ -440,7 +440,7 @@ END
 END
     run check --no-env "$work/unset.yaml"
     exits 1 && err_has 'max-size: "big" is not a size' &&
-        err_has 'resources\[9\].uri: an entry before has the same URI' &&
+        err_has 'resources\[9\].uri: an earlier entry has the same URI' &&
         ! grep -q 'TDG_UNSET' "$work/err"
 }
 

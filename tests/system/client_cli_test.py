@@ -210,7 +210,7 @@ def ls_reads_all_pages():
 
 
 def ls_of_a_server_with_nothing_says_so():
-    equal(Done([tidings, 'ls', Stub().url]).exits(0).out, 'It lists nothing.\n')
+    equal(Done([tidings, 'ls', Stub().url]).exits(0).out, 'The server lists nothing.\n')
     equal(Done([tidings, 'ls', '--json', Stub().url]).json(),
           {'resources': [], 'resourceTemplates': [], 'tools': [], 'prompts': []})
 
@@ -284,7 +284,7 @@ def read_leaves_bytes_alone():
     equal(Done([tidings, 'read', stub.url, 'a://blob']).exits(0).raw, blob)
     code, seen = on_a_terminal(tidings, 'read', stub.url, 'a://blob')
     equal(code, 1)
-    assert '768 bytes of binary data are nothing for a terminal; --output' in seen, seen
+    assert 'not printing 768 bytes of binary data on a terminal' in seen, seen
     code, seen = on_a_terminal(tidings, 'read', stub.url, 'a://text')
     equal(code, 0)
     assert '\x1b' not in seen and 'no ^[[1m end<U+FEFF><U+202E>\n' in seen, seen
@@ -305,7 +305,7 @@ def read_takes_what_servers_get_wrong():
     assert not os.path.exists(path)
     for uri in ('a://empty', 'a://bad'):
         Done([tidings, 'read', stub.url, uri]).exits(1).complains(
-            f'{uri}: it has neither text nor a blob in base64')
+            f'{uri}: the content is neither text nor valid base64')
 
 
 def read_says_where_it_cannot_write():
@@ -323,7 +323,7 @@ def call_prints_the_texts_of_the_answer(target):
     equal(target.run('call', 'test_simple_text').exits(0).out.count('\n'), 1)
     equal(target.run('call', 'publish', 'uri=live://a').exits(0).out, 'done\n')
     done = target.run('call', 'test_multiple_content_types').exits(0)
-    done.says('[image image/png 69 bytes; --json has them]\n',
+    done.says('[image image/png 69 bytes; --json prints them]\n',
               '[resource test://mixed-content-resource]\n')
 
 
@@ -416,10 +416,10 @@ def call_shows_what_is_no_text_in_a_line():
         {'type': 'resource', 'resource': {'uri': 'a://d', 'blob': 'AA=='}},
         {'type': 'hologram'}, {}, 5]})
     equal(Done([tidings, 'call', stub.url, 'weather', 'city=x', 'days=1']).exits(0).out,
-          '[audio audio/wav 3 bytes; --json has them]\n[resource a://b b]\n[resource a://c]\nc\n'
-          '[resource a://d 1 bytes; --json has them]\n[hologram; --json has it]\n'
-          '[something without a type; --json has it]\n'
-          '[something without a type; --json has it]\n')
+          '[audio audio/wav 3 bytes; --json prints them]\n[resource a://b b]\n[resource a://c]\nc\n'
+          '[resource a://d 1 bytes; --json prints them]\n[hologram; --json prints it]\n'
+          '[content without a type; --json prints it]\n'
+          '[content without a type; --json prints it]\n')
 
 
 def call_tells_the_errors_of_a_server():
@@ -439,7 +439,7 @@ def prompt_prints_messages_under_their_roles(target):
     done = target.run('prompt', 'test_prompt_with_arguments', 'arg1=one', 'arg2=2').exits(0)
     done.says('==> user <==\nThe arguments are one and 2.\n')
     target.run('prompt', 'test_prompt_with_image').exits(0).says(
-        '==> user <==\n[image image/png 69 bytes; --json has them]\n\n==> user <==\n')
+        '==> user <==\n[image image/png 69 bytes; --json prints them]\n\n==> user <==\n')
 
 
 @on_every_target
@@ -534,12 +534,12 @@ def exit_codes_tell_what_went_wrong():
     for command in ('ls', 'info'):
         Done([tidings, command, 'http://127.0.0.1:1']).exits(3).complains(f'tidings: {command}: ')
         Done([tidings, command, '--', '/no/such/program']).complains(f'tidings: {command}: ')
-        Done([tidings, command]).exits(2).complains('it needs the address of a server')
+        Done([tidings, command]).exits(2).complains('no server: give its address')
         Done([tidings, command, 'ftp://x']).exits(2).complains('is not an address')
         Done([tidings, command, fixture_url(), 'more']).exits(2).complains("'more'")
         Done([tidings, command, fixture_url(), '--', 'x']).exits(2).complains('not both')
     for command in ('read', 'call', 'prompt'):
-        Done([tidings, command, fixture_url()]).exits(2).complains(f'tidings: {command}: it needs')
+        Done([tidings, command, fixture_url()]).exits(2).complains(f'tidings: {command}: expected')
     Done([tidings, 'ls', '--json', '--names', fixture_url()]).exits(2)
     Done([tidings, 'read', '--output', 'x', '--json', fixture_url(), 'a://b']).exits(2)
     Done([tidings, 'read', '--output', 'x', fixture_url(), 'a://b', 'a://c']).exits(2)

@@ -268,7 +268,7 @@ def what_keeps_out_ends_it_with_its_exit_code():
 # All ids are there even so. One that is late is not one that has failed.
 def is_late(report, seconds):
     assert report.code == 4 and not report.all['ok'], report.lines()
-    assert 'not all checks fit into' in report.err and '--timeout TIME' in report.err, report.err
+    assert 'was too short for all checks' in report.err and '--timeout TIME' in report.err, report.err
     assert report.seconds < seconds, f'{report.seconds} s'
     return report
 
@@ -290,7 +290,7 @@ def a_server_that_never_answers_to_the_end_takes_no_longer_than_allowed():
         assert report.found('version.legacy')['status'] == 'ok', report.lines()
         for name in ('session.id', 'header.batch', 'reconnect.modern'):
             last = report.found(name)
-            assert (last['status'], last['saw']) == ('skipped', 'the time was over (--timeout)'), last
+            assert (last['status'], last['saw']) == ('skipped', '--timeout had expired'), last
     for report in reports[:3]:
         assert not report.bad(), report.lines()
         assert ids_of(report) == ids_of(reports[3])

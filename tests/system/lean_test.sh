@@ -21,7 +21,7 @@ fi
 refused() {
     echo "$1" >"$scratch/tidings.json"
     if "$program" check "$scratch/tidings.json" >"$scratch/out" 2>&1; then
-        fails "this config is right: $1"
+        fails "this config is valid: $1"
     fi
     grep -qF "tidings.json:$2" "$scratch/out" ||
         fails "the problem of the config $1 is another one: $(cat "$scratch/out")"

@@ -378,9 +378,9 @@ wrong_command_lines_are_explained() {
     run postgres
     exits 2 && err_has 'install or uninstall' || return 1
     run postgres install --key id
-    exits 2 && err_has -- '--table TABLE is missing' || return 1
+    exits 2 && err_has -- '--table TABLE is required' || return 1
     run postgres install --table orders
-    exits 2 && err_has -- '--key is missing' || return 1
+    exits 2 && err_has -- 'requires --key' || return 1
     run postgres install --table 'a b' --key id
     exits 2 && err_has 'double quotes' || return 1
     run postgres uninstall --table a --no-event-triggers

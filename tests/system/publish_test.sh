@@ -84,8 +84,8 @@ input_that_does_not_end_takes_no_longer_than_allowed() {
         exec 7<>"$work/pipe" # a writer that writes nothing more
         printf 'part' >&7
         run publish "$url" memory://1 --content "$input" --timeout 300ms <&7
-        exits 4 && err_has "publish: $input has not ended within 300ms" &&
-            err_has '^  --timeout TIME allows it more' || return
+        exits 4 && err_has "publish: $input did not end within 300ms" &&
+            err_has '^  Allow more time with --timeout TIME' || return
         exec 7>&-
     done
     run publish "$url" memory://1 --content - < <(printf i; printf 'n\n')
@@ -103,7 +103,7 @@ what_the_server_refuses_is_said() {
     run publish "$url" 'no uri'
     exits 1 && err_has 'refused: uri is not a valid URI' || return
     TIDINGS_PUBLISH_KEY=wrong run publish "$url" a:1
-    exits 5 && err_has 'does not take the key in TIDINGS_PUBLISH_KEY' || return
+    exits 5 && err_has 'does not accept the key in TIDINGS_PUBLISH_KEY' || return
     grep -q wrong "$work/err" && why 'the key was printed' && return 1
     run publish "$url/elsewhere" a:1
     exits 6 && err_has 'publishing is not enabled at' || return
@@ -115,7 +115,7 @@ what_the_server_refuses_is_said() {
 a_server_without_a_key_says_so() {
     start
     TIDINGS_PUBLISH_KEY=key run publish "$url" a:1
-    exits 6 && err_has 'publishing is not enabled at' && err_has '^  Give that server a publish key'
+    exits 6 && err_has 'publishing is not enabled at' && err_has '^  Set .publish.key. in the config'
 }
 
 the_address_may_be_in_the_environment() {
@@ -126,7 +126,7 @@ the_address_may_be_in_the_environment() {
     TIDINGS_URL=http://127.0.0.1:1 run publish "$url" a:2
     exits 0 && out_has '^published a:2' || return
     TIDINGS_URL=$url run publish
-    exits 2 && err_has 'needs the address of a server .or TIDINGS_URL' || return
+    exits 2 && err_has 'missing URL or URI: give the address of a server' || return
     TIDINGS_URL=${url#http://} run publish a:1
     exits 2 && err_has 'publish: TIDINGS_URL is not an address such as'
     local failed=$?
@@ -140,7 +140,7 @@ an_address_has_a_scheme_and_no_password() {
     run publish "${url#http://}" a:1
     exits 2 && err_has 'not the address of a server' || return
     run publish "http://me:secret@${url#http://}" a:1
-    exits 2 && err_has 'must not hold a user name or password' || return
+    exits 2 && err_has 'must not contain a user name or password' || return
     ! grep -q secret "$work/err" || why 'the password was printed'
     local failed=$?
     unset TIDINGS_PUBLISH_KEY
@@ -170,13 +170,13 @@ what_cannot_work_is_said_before() {
     run publish ftp://127.0.0.1 a:1
     exits 2 && err_has 'not the address of a server' || return
     run publish http://127.0.0.1:1
-    exits 2 && err_has 'needs the address of a server .*and a URI' || return
+    exits 2 && err_has 'give the address of a server .*and a URI' || return
     run publish http://127.0.0.1:1 a:1 --metadata '{'
     exits 2 && err_has '--metadata is not JSON' || return
     run publish http://127.0.0.1:1 a:1 --metadata 7
     exits 2 && err_has 'not a JSON object' || return
     run publish http://127.0.0.1:1 a:1 --deleted --content -
-    exits 2 && err_has 'do not go together' || return
+    exits 2 && err_has 'cannot be combined' || return
     run publish http://127.0.0.1:1 a:1 --mime-type a/b
     exits 2 && err_has 'requires --content' || return
     run publish http://127.0.0.1:1 a:1 --content "$work/nothing"

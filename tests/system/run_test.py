@@ -148,7 +148,7 @@ def shows_changes(run, folder):
     run.shows('live://files/new.txt', 'content_update', ' 11 bytes')
     os.remove(os.path.join(folder, 'new.txt'))
     tap.until(lambda: any('live://files/new.txt' in line and
-                          ('deleted' in line or 'gone from the list' in line)
+                          ('deleted' in line or 'removed from the list' in line)
                           for line in list(run.lines)), 'it is not told as gone')
 
 

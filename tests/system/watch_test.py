@@ -697,7 +697,7 @@ def a_refusal_that_may_pass_is_retried():
     watches = [Watch(stub.url, 'm:1', wait=False), Watch(stub.url, wait=False)]
     never = Watch(stub.url, 'm:1', '--no-retry', wait=False)
     for watch in watches:
-        watch.line('m:1 is refused for now, retrying', 'starting', lines=watch.err)
+        watch.line('m:1 is temporarily refused, retrying', 'starting', lines=watch.err)
     never.ends(FAILED)
     tap.check('starting' in never.said(), never.said())
     del stub.answers[listen]
@@ -742,7 +742,7 @@ def some_of_a_list_may_be_refused_for_now():
                 capabilities={'resources': {'subscribe': True}})
     stub.refused['m:2'] = 'subscription_failed'
     watch = Watch(stub.url, wait=False)
-    watch.line('m:2 is refused for now, retrying', lines=watch.err)
+    watch.line('m:2 is temporarily refused, retrying', lines=watch.err)
     watch.line('watching 1 resource', lines=watch.err)
     # The first two looks at the list are for the start; no change of it leads to the third.
     tap.until(lambda: len(stub.asked('resources/list')) >= 3, 'the list is not looked at again')
@@ -817,7 +817,7 @@ def what_goes_wrong_is_said():
 def a_wrong_command_line_is_usage():
     url = 'http://127.0.0.1:9'
     for text, arguments in {
-        'needs the address': [],
+        'no server: give its address': [],
         'did you mean http://localhost:8808': ['localhost:8808'],
         'a program to start must be last': ['tidings'],
         'no program after --': ['--'],
@@ -825,8 +825,8 @@ def a_wrong_command_line_is_usage():
         'a time such as': [url, '--timeout', '5'],
         '--filter is not JSON': [url, '--filter', '{'],
         'unknown field': [url, '--filter', '{"x": 1}'],
-        'go only with --exec': [url, '--jobs', '2'],
-        'do not go together': [url, '--debounce', '1s', '--batch', '1s'],
+        'require --exec': [url, '--jobs', '2'],
+        'cannot be combined': [url, '--debounce', '1s', '--batch', '1s'],
         'unknown option --reed': [url, '--reed'],
     }.items():
         watch = fails(USAGE, text, *arguments)

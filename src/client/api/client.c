@@ -6,10 +6,10 @@
  *     sockets, pipes ─▶ transports ─▶ core ─▶ events, answers
  *     timer ─▶ core                   armed before every wait, for the core's deadline
  *
- * Who may still touch a client is counted: its thread, its owner, and every call that is
- * inside. The last one frees it. So calls that wait may outlive tdg_client_close() by the
- * moment that they need to return, and a thread that hangs (in a name look-up, say) does
- * not keep the owner waiting: it is left to itself. */
+ * The users of a client are counted: its thread, its owner, and every running call. The
+ * last one frees it. So waiting calls may outlive tdg_client_close() for the moment that
+ * they need to return, and a thread that hangs (in a name look-up, for example) does not
+ * block the owner. */
 #include "client/api/client.h"
 
 #include <errno.h>
@@ -462,7 +462,7 @@ fail_core:
 fail_loop:
     close_loop(client);
 fail:
-    tdg__client_fail(failure, rv, "a client cannot be made: %s",
+    tdg__client_fail(failure, rv, "cannot create a client: %s",
                      rv == TDG_ESYSTEM ? strerror(errno) : tdg_strerror(rv));
     client_free(client);
     return rv;

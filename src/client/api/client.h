@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The client that programs hold: a core (core.h) on a thread of its own, with its
+ * The client as programs use it: a core (core.h) on a thread of its own, with its
  * transports, its clock and a queue of events.
  *
  * The way of a request, with the one noun for what is in flight at each step:
@@ -20,8 +20,8 @@
  *     web              exchange   one HTTP request with its response (src/web)
  *     child                       or a line of a program's input
  *
- * Threads meet in one place, the list of tasks. All that the core and the transports are
- * is touched by the client's thread alone. */
+ * Threads meet in one place, the list of tasks. Only the client's thread accesses the
+ * core and the transports. */
 #ifndef TDG_CLIENT_H
 #define TDG_CLIENT_H
 

@@ -48,7 +48,7 @@ int tdg__client_opts_read(void *ret, size_t size, const void *given, size_t give
     if (rv < 0)
         tdg__client_fail(failure, rv,
                          rv == TDG_ENOTSUP ? "an option is unknown to this version"
-                                           : "no options have this size");
+                                           : "the size of the options is invalid");
     return rv;
 }
 
@@ -97,7 +97,7 @@ static const char *wrong_url(const char *url) {
         return "the URL is too long";
     len = strcspn(authority, "/?#");
     if (memchr(authority, '@', len) != NULL)
-        return "the URL must not hold a user name or password: give credentials as a "
+        return "the URL must not contain a user name or password: give credentials as a "
                "header or in a token file";
     if (len == 0)
         return "the URL has no host";
@@ -118,8 +118,8 @@ static int check_url(const char *url, tdg_failure_t *failure) {
 
     rv = tdg__uri_check(url, strlen(url), &error);
     if (rv == TDG_EURI)
-        return invalid(failure, "the URL holds characters that it must not, or a % "
-                                "without two hexadecimal digits");
+        return invalid(failure, "the URL contains characters that are not allowed, or a "
+                                "% without two hexadecimal digits");
     return rv < 0 ? tdg__client_fail(failure, rv, "%s", tdg_strerror(rv)) : 0;
 }
 
@@ -159,9 +159,9 @@ static int check_target(const tdg_client_opts_t *opts, tdg_failure_t *failure) {
     if (opts->argv != NULL && (opts->argv[0] == NULL || opts->argv[0][0] == '\0'))
         return invalid(failure, "the program to start has no name");
     if (opts->argv != NULL && http)
-        return invalid(failure, "headers, token_file, ca_file and proxy are for a URL");
+        return invalid(failure, "headers, token_file, ca_file and proxy require a URL");
     if (opts->url != NULL && program)
-        return invalid(failure, "env and cwd are for a program");
+        return invalid(failure, "env and cwd require a program");
     if (opts->proxy != NULL && after_scheme(opts->proxy) == NULL)
         return invalid(failure, "the proxy must be a http:// or https:// URL");
     return opts->url != NULL ? check_url(opts->url, failure) : 0;

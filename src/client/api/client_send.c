@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Requests that nobody waits for: a task goes to the client's thread, and ends with a
- * callback there. */
+ * Requests without waiting: a task goes to the client's thread, and ends with a callback
+ * there. */
 #include "client/api/client.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Functions that wait for the client's thread, and through it for the server. What is to
- * be done and what came of it live on the stack of whoever waits, which is safe because
- * the core answers everything: in time, or when it is stopped. */
+ * Functions that wait for the client's thread, and through it for the server. The task
+ * and its outcome are on the caller's stack, which is safe because the core answers every
+ * task: in time, or when it is stopped. */
 #include "client/api/client.h"
 #include "client/subs/subscribing.h"
 
@@ -86,7 +86,7 @@ static int wait_inside(tdg_client_t *client, wait_task_t *wait) {
         json_decref(wait->params);
         tdg__client_fail(&wait->failure, rv, "%s",
                          rv == TDG_EENDED ? "the client is being closed"
-                                          : "too many requests wait");
+                                          : "too many requests are waiting");
     }
     pthread_cond_destroy(&wait->answered);
     pthread_mutex_destroy(&wait->lock);
@@ -137,7 +137,7 @@ static int wait_for_result(tdg_client_t *client, wait_task_t *wait, json_t **ret
     if (rv < 0)
         return rv;
     if (wait->result == NULL)
-        return tdg__client_fail(failure, TDG_EJSON, "the answer has no result");
+        return tdg__client_fail(failure, TDG_EJSON, "the response has no result");
     *ret = wait->result;
     return 0;
 }
@@ -449,7 +449,7 @@ int tdg_client_read(tdg_client_t *client, const char *uri, json_t **ret,
         return rv;
     if (!json_is_array(json_object_get(result, "contents"))) {
         json_decref(result);
-        return tdg__client_fail(failure, TDG_EJSON, "the answer has no \"contents\"");
+        return tdg__client_fail(failure, TDG_EJSON, "the response has no \"contents\"");
     }
     *ret = result;
     return 0;
@@ -509,7 +509,7 @@ int tdg_client_complete(tdg_client_t *client, const char *ref, const char *argum
     if (json_is_object(completion))
         *ret = json_incref(completion);
     else
-        rv = tdg__client_fail(failure, TDG_EJSON, "the answer has no \"completion\"");
+        rv = tdg__client_fail(failure, TDG_EJSON, "the response has no \"completion\"");
     json_decref(result);
     return rv;
 }

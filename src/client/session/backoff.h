@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * How long to wait before trying again: the wait doubles from `first_ms` up to `max_ms`,
- * with jitter (between half of it and all of it), is never shorter than what the server
- * asked for, and no more than `per_minute` attempts fall into any 60 s. Pure: time and
- * chance are given. */
+ * The wait before the next attempt: it doubles from `first_ms` up to `max_ms`, with
+ * jitter (between half of it and all of it), is never shorter than the server requires,
+ * and at most `per_minute` attempts happen within any 60 s. Pure: time and random bits
+ * are arguments. */
 #ifndef TDG_CLIENT_BACKOFF_H
 #define TDG_CLIENT_BACKOFF_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Messages as each era wants them. A modern request says in its `_meta` which version it
- * speaks, who asks and what the client can do; a legacy one has said so in `initialize`.
- * Pure: nothing here knows of connections. */
+ * Messages as each era requires them. A modern request has the version, the client's name
+ * and its capabilities in `_meta`; a legacy client has sent these in `initialize`. Pure:
+ * nothing here depends on connections. */
 #include <string.h>
 
 #include <tidings/error.h>

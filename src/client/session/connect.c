@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The connection: made, lost, made again, ended. One attempt opens a transport and shakes
- * hands (handshake.c). All waits between attempts come from the one backoff of the
- * client, so that no server is met with a storm, whatever it does.
+ * The connection: connecting, losing it, reconnecting, closing. One attempt opens a
+ * transport and performs the handshake (handshake.c). All waits between attempts come
+ * from the one backoff of the client, so that no server is flooded, whatever it does.
  *
  *     NEW ─▶ CONNECTING ─▶ UP ─▶ WAITING ─▶ CONNECTING …
  *                 │                             any ─▶ STOPPING ─▶ OVER
  *                 └─▶ OVER, or WAITING where the client is patient
  *
  * The first connect fails for good unless the client is patient; later ones are repeated
- * for ever, except where the server asks who we are. */
+ * for ever, unless authentication or authorisation fails. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -183,7 +183,7 @@ static void attempt(tdg__core_t *core) {
     else
         rv = open_transport(core);
     if (rv < 0)
-        tdg__connect_fail(core, rv, "no connection could be begun: %s", tdg_strerror(rv));
+        tdg__connect_fail(core, rv, "cannot start a connection: %s", tdg_strerror(rv));
 }
 
 void tdg__connect_use_sse(tdg__core_t *core) {
@@ -196,7 +196,7 @@ void tdg__connect_use_sse(tdg__core_t *core) {
     rv = open_transport(core);
     if (rv < 0) {
         core->transport_kind = TDG__TRANSPORT_HTTP;
-        tdg__connect_fail(core, rv, "no connection could be begun: %s", tdg_strerror(rv));
+        tdg__connect_fail(core, rv, "cannot start a connection: %s", tdg_strerror(rv));
     }
 }
 
@@ -344,9 +344,9 @@ static void restart(tdg__core_t *core) {
     clean_up(core);
     connect->ends_when_probed = true;
     tdg__core_log(core, TDG_LOG_DEBUG,
-                  "the program ended when it was probed; restarting it");
+                  "the program ended after server/discover; restarting it without");
     if (!schedule(core)) {
-        tdg__failure_set(&failure, TDG_EAWAY, "the program ends by itself");
+        tdg__failure_set(&failure, TDG_EAWAY, "the program exits after it has started");
         report(core, &failure);
     }
 }
@@ -388,7 +388,7 @@ void tdg__connect_give_up(tdg__core_t *core, int code, const char *why) {
         return;
 
     core->state = TDG__CORE_OVER;
-    tdg__core_log(core, TDG_LOG_WARNING, "given up: %s", why);
+    tdg__core_log(core, TDG_LOG_WARNING, "giving up: %s", why);
     tdg__core_timer_stop(core, &core->connect->next);
     tdg__core_timer_stop(core, &core->connect->limit);
     core->opts.upper->down(core, code, why);

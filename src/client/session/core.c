@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The core as a whole: it is made and freed here, its timers run here, and what it knows
- * of the server is reported here. */
+ * The core as a whole: it is created and freed here, its timers run here, and its
+ * knowledge of the server is reported here. */
 #include "client/session/core.h"
 
 #include <inttypes.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a client does, without its thread, its sockets and its clock: it finds the era of
- * the server, makes requests, keeps subscriptions through all losses and reports what
- * changed. Drive one core from one thread. Transports (transport.h) carry the messages;
- * time and chance are given, so tests simulate both. The upper half of the core, which
+ * A client without its thread, its sockets and its clock: it detects the era of the
+ * server, makes requests, keeps subscriptions across reconnects and reports changes.
+ * Drive one core from one thread. Transports (transport.h) carry the messages; time and
+ * random bits are arguments, so tests simulate both. The upper half of the core, which
  * keeps the subscriptions, is client/subs; this half calls it through a table.
  *
  * A function with a `done` never calls back from inside, with two exceptions: `done`

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the files of the core owe each other. Who calls whom:
+ * What the files of the core share. The calls between them:
  *
  *     session/                                      subs/
  *     connect   ──▶ tdg__core_upper_t ──────────▶ subs: up, down

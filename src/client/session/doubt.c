@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whether the server that we are connected to is still the one that we know: its one
- * stream of 2024-11-05 is silent, or its answers look as if it were of another era by
- * now. One question at a time finds out; where the doubt was justified, the connection
- * counts as lost. */
+ * Whether the server is still the known one, while connected: its one stream of
+ * 2024-11-05 is silent, or its responses look like those of another era. One request at a
+ * time finds out; if the doubt was justified, the connection counts as lost. */
 #include <tidings/error.h>
 
 #include "client/session/connect.h"
@@ -19,7 +18,7 @@ static void on_pinged(void *user, const tdg__outcome_t *outcome) {
         tdg__core_now(core) - core->connect->life.heard_ms < tdg__lifesign_patience(core))
         return;
     core->opts.upper->compare(core);
-    tdg__connect_lost(core, TDG_EAWAY, "the stream brings no answer to a ping");
+    tdg__connect_lost(core, TDG_EAWAY, "no response to a ping on the stream");
 }
 
 void tdg__doubt_silence(tdg__core_t *core, tdg__lifesign_t *life, const char *dead) {
@@ -31,7 +30,7 @@ void tdg__doubt_silence(tdg__core_t *core, tdg__lifesign_t *life, const char *de
     } else if (dead != NULL) {
         tdg__connect_lost(core, TDG_EAWAY, dead);
     } else if (core->connect->doubt == NULL) {
-        tdg__core_log(core, TDG_LOG_DEBUG, "a silent stream is checked");
+        tdg__core_log(core, TDG_LOG_DEBUG, "checking a silent stream");
         (void)tdg__client_request_begin(core, &ping, on_pinged, core,
                                         &core->connect->doubt);
     }
@@ -41,7 +40,7 @@ void tdg__doubt_silence(tdg__core_t *core, tdg__lifesign_t *life, const char *de
 
 static void forget_era(tdg__core_t *core) {
     core->era = TDG_ERA_FIND;
-    tdg__connect_lost(core, TDG_EAWAY, "the server speaks another era by now");
+    tdg__connect_lost(core, TDG_EAWAY, "the server speaks another era now");
 }
 
 static void on_doubt_settled(void *user, const tdg__outcome_t *outcome) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * An event is one block: the public part, its places in the queue and in the table of
- * resources, and its texts. Putting one in therefore needs no memory, and merging means
- * that the newer block takes the places of the older one.
+ * resources, and its texts. Adding one therefore needs no memory, and merging means that
+ * the newer block takes the places of the older one.
  *
  *     queue           all, oldest first
  *     table           resources by hash; collisions are chained

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Events as the public header has them: made here, merged here, and kept in a queue until
- * somebody fetches them. The queue holds at most one event per resource (the newest, with
- * a count of what it stands for), one per list, one for the state of the connection and a
- * bounded number of log messages, so that a reader that does not read costs no more than
- * its subscriptions. Where what they carry is too much all in all, the next ones are
- * reported without. Order: an event keeps the place of the first one that it stands for.
+ * Events as the public header defines them: created and merged here, and kept in a queue
+ * until they are fetched. The queue holds at most one event per resource (the newest,
+ * with a count of the merged ones), one per list, one for the state of the connection and
+ * a bounded number of log messages, so that a slow reader costs no more than its
+ * subscriptions. If metadata and contents exceed their limit in total, further events are
+ * reported without them. Order: a merged event keeps the place of the first one.
  *
- * Making and merging is of any thread; the queue has a lock of its own. */
+ * Events may be created and merged on any thread; the queue has its own lock. */
 #ifndef TDG_CLIENT_EVENT_H
 #define TDG_CLIENT_EVENT_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Why something failed, in the words of the public header. Texts of servers end up in
- * them: control characters are replaced, what is too long is cut at a character. */
+ * Failures as in the public header. They contain texts from servers: control characters
+ * are replaced, and long texts are cut at a character. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static const struct reason {
     bool passing; /* it may work later */
     const char *message;
 } reasons[] = {
-    {"invalid_uri_format", TDG_EURI, false, "the server takes it for no valid URI"},
+    {"invalid_uri_format", TDG_EURI, false, "the server rejects the URI as invalid"},
     {"not_subscribable", TDG_ENOTSUP, false, "the resource is not subscribable"},
     {"not_found", TDG_ENOTFOUND, false, "the server has no such resource"},
     {"subscription_failed", TDG_EREFUSED, true, "the server could not subscribe to it"},

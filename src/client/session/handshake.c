@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which era a server speaks, and the words to begin with in each. A server is probed with
- * server/discover; what it answers decides:
+ * Detects the era of a server, and performs the handshake of each. A server is probed
+ * with server/discover; its response decides:
  *
  *     versions, the modern one among them    modern
  *     versions, only older ones              initialize
@@ -11,9 +11,9 @@
  *     5xx, 429, nothing, silence over HTTP   nobody knows: later
  *     anything else, silence over stdio      initialize
  *
- * The era that was found is spoken at once the next time; a server that does not answer
- * to it as it should is probed anew. A modern server that was too slow for the probe and
- * refuses initialize is probed once more. */
+ * The detected era is used at once the next time; a server that does not respond to it as
+ * it should is probed again. A modern server that was too slow for the probe and refuses
+ * initialize is probed once more. */
 #include <string.h>
 
 #include <tidings/error.h>
@@ -197,8 +197,8 @@ static void fall_back(tdg__core_t *core, const tdg__outcome_t *outcome) {
 
     if (core->client->era == TDG_ERA_MODERN) {
         tdg__connect_fail(core, TDG_ENOTSUP,
-                          "the server does not speak 2026-07-28, and nothing else is "
-                          "wanted: %.300s",
+                          "the server does not speak 2026-07-28, and no other era is "
+                          "allowed: %.300s",
                           outcome->code != 0 ? outcome->failure->message : "");
     } else if (!connect->initialised) {
         initialise(core);
@@ -284,7 +284,7 @@ static void probe(tdg__core_t *core) {
 
 static void on_level_set(void *user, const tdg__outcome_t *outcome) {
     if (outcome->code != 0)
-        tdg__core_log(user, TDG_LOG_DEBUG, "the server does not log to us: %s",
+        tdg__core_log(user, TDG_LOG_DEBUG, "the server sends no log messages: %s",
                       outcome->failure->message);
 }
 
@@ -308,7 +308,7 @@ static void on_said_so(void *user, const tdg__delivery_report_t *report) {
         tdg__connect_up(core);
         ask_for_logs(core);
     } else if (report->end != TDG__DELIVERY_BROKEN || !core->transport->ops->shared) {
-        tdg__connect_fail(core, TDG_EAWAY, "initialised, but lost then: %s",
+        tdg__connect_fail(core, TDG_EAWAY, "connection lost after initialize: %s",
                           report->error);
     }
 }
@@ -333,7 +333,8 @@ static void say_initialised(tdg__core_t *core) {
                                     &core->connect->notice);
     if (rv < 0) {
         core->connect->notice = NULL;
-        tdg__connect_fail(core, rv, "initialised, but lost then: %s", tdg_strerror(rv));
+        tdg__connect_fail(core, rv, "connection lost after initialize: %s",
+                          tdg_strerror(rv));
     }
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Messages that arrive, and where they go: answers to whoever asked, questions to
- * input.c, notifications to the stream that they belong to or to updates.c. And messages
- * of ours that nobody waits for an answer to. */
+ * Dispatches arriving messages: responses to their requests, requests of the server to
+ * input.c, notifications to their stream or to updates.c. Also sends messages that get no
+ * response. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a server wants to know from whoever uses the client. A legacy server sends
- * requests of its own; a modern one answers "input_required", and gets the answers with
- * the same request once more. Either way `opts.input` is asked; where there is none, the
- * server never learned that it could ask. */
+ * Input that a server requests. A legacy server sends requests of its own; a modern one
+ * answers "input_required", and gets the input with a repeated request. In both cases
+ * `opts.input` is called; without it, the client does not advertise the capability. */
 #include <string.h>
 
 #include <tidings/error.h>
@@ -86,7 +85,7 @@ void tdg__input_request(tdg__core_t *core, const tdg__rpc_message_t *message) {
     } else if (question != NULL && core->opts.input != NULL) {
         answer_question(core, question, message, &text);
     } else {
-        tdg__core_odd(core, TDG__ODD_REQUEST, "the server asks for %.64s: refused",
+        tdg__core_odd(core, TDG__ODD_REQUEST, "refused a request of the server: %.64s",
                       message->method);
         refuse(&text, message->id, TDG__RPC_METHOD_NOT_FOUND, "Method not found");
     }
@@ -168,8 +167,8 @@ int tdg__input_round(tdg__client_request_t *request, const json_t *result,
         int code;
         const char *text;
     } reasons[] = {
-        {TDG_EJSON, "the server asks for input, but its request is not valid MCP"},
-        {TDG_ENOTSUP, "the server asks for input that this client cannot give"},
+        {TDG_EJSON, "the server requests input, but the request is not valid MCP"},
+        {TDG_ENOTSUP, "the server requests input that this client does not support"},
         {TDG_EREFUSED, "input was declined, or requested too often"},
     };
     json_t *answers;

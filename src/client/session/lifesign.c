@@ -42,7 +42,7 @@ static void on_due(tdg__core_t *core, tdg__core_timer_t *timer) {
     life->heard_ms = now; /* where the owner does nothing, it comes again */
     arm(core, life);
     if (dead)
-        snprintf(why, sizeof(why), "no sign of life for %" PRIu32 " ms", life->dead_ms);
+        snprintf(why, sizeof(why), "no byte for %" PRIu32 " ms", life->dead_ms);
     life->silent(core, life, dead ? why : NULL);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whether a stream that is open is alive. Every byte is a sign of life. How much silence
- * is too much, and what follows, depends on the server:
+ * Whether an open stream is alive. Every byte shows that it is. How long it may be
+ * silent, and what follows, depends on the server:
  *
  *     announces keepAliveMs (ours)   three of them: the stream is dead
  *     any other                      wait_ms: nobody knows, so it is checked
@@ -16,8 +16,8 @@
  *        │           │         (also when the stream brings a change)│
  *        └───────────┴──────── the stream is gone ◀──────────────────┘
  *
- * How a stream is checked is the business of its owner: modern_streams.c, legacy_get.c
- * (another stream beside it) and connect.c (a ping, where everything shares the stream).
+ * The owner checks its stream: modern_streams.c, legacy_get.c (with a second stream) and
+ * connect.c (with a ping, if everything shares the stream).
  */
 #ifndef TDG_CLIENT_LIFESIGN_H
 #define TDG_CLIENT_LIFESIGN_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whole lists, page by page. A server that never comes to an end, or gives the same
- * cursor twice, is not followed for ever: that is no MCP. */
+ * Whole lists, page by page. A list that does not end, or that repeats a cursor, is not
+ * valid MCP and is given up. */
 #include <string.h>
 
 #include <tidings/error.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a transport says about a request that it carries: it is open, it lives, here is a
- * message, it has ended. Judges how it ended, and whether to try once more. */
+ * The reports of a transport about a request: it is open, it is alive, a message has
+ * arrived, it has ended. Decides from the way it ended whether to retry once. */
 #include <string.h>
 
 #include <tidings/error.h>
@@ -123,8 +123,7 @@ static void read_report(const tdg__client_request_t *request,
         if (code == TDG_EAWAY) /* 5xx: later it may be another */
             ret->code = code;
     } else if (report->end == TDG__DELIVERY_DONE) {
-        tdg__failure_set(ret, code, "%s: it ended before there was an answer",
-                         request->method);
+        tdg__failure_set(ret, code, "%s: it ended without a response", request->method);
     } else {
         tdg__failure_set(ret, code, "%s: %s", request->method,
                          report->error != NULL && report->error[0] != '\0'

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Requests. Each is written down until it has ended, because it may have to be sent more
- * than once: it waits for the session, is refused with a session that is gone, needs a
- * fresh token, or the server asks for more before it answers (input.c). Every sending
- * gets an id of its own.
+ * Requests. Each is stored until it has ended, because it may have to be sent again: it
+ * waits for the session, its session was lost, it needs a new token, or the server
+ * requests input before it answers (input.c). Every sending has its own id.
  *
- * A request is sent again by itself only where it cannot have been processed, or where
- * doing it twice does no harm (`repeatable`), and then once.
+ * A request is repeated automatically only if it cannot have been processed, or if
+ * processing it twice does no harm (`repeatable`), and only once.
  *
  * Time-outs are counted here, not in the transports: they include the wait for the
  * session. */
@@ -422,7 +421,7 @@ void tdg__core_refuse(tdg__core_done_fn done, void *user, int code) {
 
     done(user, code, NULL,
          tdg__failure_set(&failure, code, "%s",
-                          code == TDG_EAGAIN ? "too many requests are under way"
+                          code == TDG_EAGAIN ? "too many requests are waiting"
                                              : tdg_strerror(code)));
 }
 

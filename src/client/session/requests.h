@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What requests.c, request_end.c, incoming.c and input.c share: a request while it is
- * under way. */
+ * What requests.c, request_end.c, incoming.c and input.c share: a request in flight. */
 #ifndef TDG_CLIENT_REQUESTS_H
 #define TDG_CLIENT_REQUESTS_H
 

@@ -90,14 +90,14 @@ static const char *wrong_with(struct check *check, const json_t *schema, const c
     if (strlen(name) > TDG__TOOL_MAX_NAME)
         return "it is too long";
     if (!tdg__web_is_token(name, strlen(name)))
-        return "it has characters that a header's name must not have";
+        return "it has characters that are not allowed in a header name";
     if (!reachable)
         return "it is not on a property that a chain of properties leads to";
     if (!has_primitive_type(schema))
         return "the type of its parameter is not string, integer or boolean";
     for (size_t i = 0; i < check->count; i++) {
         if (strcasecmp(check->names[i], name) == 0)
-            return "it is there twice";
+            return "it is used twice";
     }
     if (check->count == TDG__TOOL_MAX_HEADERS)
         return "there are too many of them";

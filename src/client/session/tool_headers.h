@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Headers that a tool asks for (x-mcp-header in its input schema): whether its wishes are
- * valid, and the headers of one call. Modern, over HTTP. */
+ * Headers that a tool requires (x-mcp-header in its input schema): whether the
+ * annotations are valid, and the headers of one call. Modern, over HTTP. */
 #ifndef TDG_CLIENT_TOOL_HEADERS_H
 #define TDG_CLIENT_TOOL_HEADERS_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Calls of tools. In the modern era, over HTTP, a tool may want some of its arguments in
- * headers as well; so the tools are listed before the first call, and what they want is
- * remembered. A server that misses a header has changed its tools: they are listed again,
- * and the call is repeated once. */
+ * Calls of tools. In the modern era, over HTTP, a tool may require some of its arguments
+ * in headers as well; so the tools are listed before the first call, and the annotations
+ * are remembered. If the server reports a missing header, it has changed its tools: they
+ * are listed again, and the call is repeated once. */
 #include <string.h>
 
 #include <tidings/error.h>

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * URIs that are reported although nobody subscribed to exactly them: a template stands
- * for them (also one spelled with %7B and %7D), or what was subscribed to is above them,
- * as the protocol lets servers notify of sub-resources:
+ * URIs that are reported without an exact subscription: they match a subscribed template
+ * (also one spelled with %7B and %7D), or are below a subscribed URI, as the protocol
+ * lets servers notify of sub-resources:
  *
  *     subscribed                reported
  *     weather://city/{name}     weather://city/oslo
  *     file:///project           file:///project/src/main.c
  *     file:///project/          file:///project/src/main.c
  *
- * Such a URI gets a record when it is heard of, which knows its version. There are at
- * most MAX_HEARD of them, with MAX_HEARD_BYTES of text; then the one that was not heard
- * of for the longest time goes: what it would have dropped as known is reported again. */
+ * Such a URI gets a record with its version at its first update. There are at most
+ * MAX_HEARD records, with MAX_HEARD_BYTES of text; beyond that, the least recently
+ * updated one is dropped, and its repeated updates are reported again. */
 #include <string.h>
 
 #include <tidings/error.h>

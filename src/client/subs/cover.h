@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * URIs that are reported because of a template or of what is above them. */
+ * URIs that are reported because of a subscription to a template or to a parent URI. */
 #ifndef TDG_CLIENT_COVER_H
 #define TDG_CLIENT_COVER_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What may have been missed: resources and lists that nobody watched for a while, where
- * the server does not know what happened meanwhile. Each is reported once, with `maybe`,
- * as soon as it is watched again; after a check of a silent stream (lifesign.h), in which
- * most probably nothing was missed, it is read first, and reported if it differs. */
+ * Possibly missed changes: resources and lists that were not subscribed to for a while,
+ * if the server does not know what happened meanwhile. Each is reported once, with
+ * `maybe`, when it is subscribed to again; after a check of a silent stream (lifesign.h),
+ * in which probably nothing was missed, it is read first, and reported if it differs. */
 #include "client/subs/reread.h"
 #include "client/subs/subs.h"
 #include "client/subs/updates.h"

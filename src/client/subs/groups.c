@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Wire options as JSON, and subscriptions by them. In the modern era options hold for a
- * whole listen, so what has the same options shares a stream; in the legacy era a group
- * is only where the options are kept. The first group has none, is always there, and is
- * the one that list changes ride on. */
+ * Options on the wire as JSON, and subscriptions by them. In the modern era options apply
+ * to a whole listen, so subscriptions with the same options share a stream; in the legacy
+ * era a group only stores the options. The first group has no options, always exists, and
+ * carries list changes. */
 #include <string.h>
 
 #include <tidings/error.h>

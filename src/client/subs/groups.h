@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Wire options, and the subscriptions that share them. */
+ * Options on the wire, and the subscriptions that share them. */
 #ifndef TDG_CLIENT_GROUPS_H
 #define TDG_CLIENT_GROUPS_H
 

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * The GET stream of a legacy session over HTTP. It is opened before the first request of
- * the session is sent, because what a server asks while that runs comes by the stream,
- * and kept open while something is wanted; when it is lost it is opened again in due
- * time, with the id of the last event. A server that does not answer for LAZY_HEAD_MS may
- * only be waiting for a first event: the stream counts as open then. Other transports
- * bring everything by themselves.
+ * the session is sent, because requests of the server arrive on it, and kept open while
+ * there are subscriptions; when it is lost it is reopened after the backoff, with the id
+ * of the last event. A server that does not respond for LAZY_HEAD_MS may be waiting for a
+ * first event: the stream counts as open then. Other transports need no such stream.
  *
- * A stream that is silent for too long (lifesign.h), and whose server announces nothing,
- * is checked by another one beside it. Servers that allow one stream per session refuse
- * that; then the first is closed and opened again, and where the server has not seen
- * that, as with a frozen connection, the session is of no use any more:
+ * A stream that is silent for too long (lifesign.h), of a server that announces no
+ * interval, is checked with a second one. Servers that allow one stream per session
+ * refuse that; then the first is closed and reopened, and if the server has not noticed
+ * that, as with a frozen connection, the session cannot be used any longer:
  *
  *     UNCHECKED ──silent──▶ BESIDE ──opened──▶ COMPARING ──all was read──▶ UNCHECKED
  *         ▲                   │                 (the first one goes last)
@@ -18,7 +17,7 @@
  *         └──────────────────── opened; everything is compared ◀┘                │
  *                                        everything is compared there ◀──────────┘
  *
- * One that does not answer at all is a loss like any other. */
+ * If the server does not respond at all, that is a loss like any other. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -380,7 +379,7 @@ static void on_silent(tdg__core_t *core, tdg__lifesign_t *life, const char *dead
         now_ended(core, &report);
     } else if (get->check == TDG__LEGACY_GET_UNCHECKED &&
                open_stream(core, other_of(get)) == 0) {
-        tdg__core_log(core, TDG_LOG_DEBUG, "a silent stream is checked");
+        tdg__core_log(core, TDG_LOG_DEBUG, "checking a silent stream");
         get->check = TDG__LEGACY_GET_BESIDE;
         tdg__core_timer_at(core, &get->timer,
                            tdg__core_now(core) + (get->lazy_head
@@ -392,7 +391,7 @@ static void on_silent(tdg__core_t *core, tdg__lifesign_t *life, const char *dead
 static void on_timer(tdg__core_t *core, tdg__core_timer_t *timer) {
     static const tdg__delivery_report_t no_answer = {
         .end = TDG__DELIVERY_TIMEOUT,
-        .error = "the server does not answer, and its stream is silent",
+        .error = "the server does not respond, and its stream is silent",
         .retry_after_ms = -1,
     };
     struct tdg__legacy_get *get = &core->subs->get;

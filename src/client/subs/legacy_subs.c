@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Legacy subscriptions: one request per URI, a number of them in flight at a time, and
- * never two about the same URI, because over HTTP nobody knows which the server takes
- * first. What is wanted may change while a request is under way; its answer is compared
- * with what is wanted then.
+ * Legacy subscriptions: one request per URI, a limited number in flight at a time, and
+ * never two about the same URI, because over HTTP it is unknown which the server
+ * processes first. The subscription may change while a request is in flight; the response
+ * is compared with its state at that time.
  *
- * A session that is lost takes its subscriptions along. They are made again in the next
- * one, each with the cursor up to which everything about it was reported, if the server
- * has shown any. That is not always the session's last one: what a subscription that goes
- * on from an earlier cursor has missed is reported on the GET stream, while its answer
- * comes elsewhere. Cursors that arrive there may be from before the server knew of it,
- * however late. So only once it was heard of in the session, the session's cursor counts
- * for it; until then the earlier one does, from which nothing was reported since. */
+ * Subscriptions are lost with their session. The client resubscribes in the next one,
+ * each with the cursor up to which its changes were reported, if the server sends
+ * cursors. That is not always the session's last cursor: the missed changes of a
+ * subscription that resumes from an earlier cursor arrive on the GET stream, while its
+ * response arrives elsewhere. Cursors that arrive there may be from before the server
+ * knew of it, however late. So the session's cursor applies to a subscription only after
+ * its first update in the session; until then the earlier one does, since which nothing
+ * was reported. */
 #include <assert.h>
 
 #include <tidings/error.h>

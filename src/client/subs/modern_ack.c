@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What an acknowledgement says: which subscriptions are live, which were left out and so
- * are refused, where the stream begins, and whether anything was missed before. */
+ * Acknowledgements: which subscriptions are live, which were left out and so are refused,
+ * where the stream begins, and whether anything was missed before. */
 #include <string.h>
 
 #include <tidings/error.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a listen asks for: the URIs and lists of a group, the cursor it goes on from, and
- * which of them no stream has had before. */
+ * The request of a listen: the URIs and lists of a group, the cursor from which it
+ * resumes, and which of them were on no stream before. */
 #include <string.h>
 
 #include <tidings/error.h>

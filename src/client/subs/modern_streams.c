@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * Modern streams. Every group has one; when what the group has changes, another stream is
- * opened that asks for all of it, and the present one is dropped once that is
- * acknowledged: so there is no gap. Changes meanwhile wait for the next replacement.
+ * Modern streams. Every group has one; when the group changes, a new stream is opened for
+ * all of it, and the old one is closed once the new one is acknowledged: so there is no
+ * gap. Changes meanwhile wait for the next replacement.
  *
  *     fresh ──acknowledged──▶ live ──replaced──▶ old (for a moment) ──▶ gone
  *       │                      │
  *       └───── ended: gone, and if need be opened again in due time
  *
- * A live one that is silent for too long (lifesign.h) and whose server announces nothing
- * is checked: a fresh one is opened beside it as if the group had changed. Acknowledged,
- * it takes over, and what is subscribed is read and compared. Refused, or not
- * acknowledged in time, it proves nothing good of the live one: that is dropped, and
- * opened again.
+ * A live stream that is silent for too long (lifesign.h), of a server that announces no
+ * interval, is checked: a fresh one is opened as if the group had changed. If it is
+ * acknowledged, it replaces the old one, and the subscribed resources are read and
+ * compared. If it is refused, or not acknowledged in time, the old one cannot be trusted:
+ * it is closed and reopened.
  *
- * Servers that show cursors make the change exact: the new stream goes on where the old
- * one ends, so that can go at once. From others the old one may still bring what was on
- * its way when the new one was acknowledged. */
+ * With servers that send cursors the replacement is exact: the new stream resumes where
+ * the old one ends, so the old one is closed at once. With others the old one may still
+ * carry updates that were on their way when the new one was acknowledged. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -392,7 +392,7 @@ void tdg__sub_stream_silent(tdg__core_t *core, tdg__lifesign_t *life, const char
         end_myself(group->live, TDG_EAWAY, dead);
         return;
     }
-    tdg__core_log(core, TDG_LOG_DEBUG, "a silent stream is checked");
+    tdg__core_log(core, TDG_LOG_DEBUG, "checking a silent stream");
     group->checked = group->dirty = true;
     if (group->fresh != NULL) /* that one shows it, and must not take its time */
         tdg__core_timer_at(core, &group->fresh->timer,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Listen streams of the modern era (modern_streams.c), what they ask for
- * (modern_listen.c) and what acknowledgements of them say (modern_ack.c). */
+ * Listen streams of the modern era (modern_streams.c), their requests (modern_listen.c)
+ * and their acknowledgements (modern_ack.c). */
 #ifndef TDG_CLIENT_MODERN_STREAMS_H
 #define TDG_CLIENT_MODERN_STREAMS_H
 

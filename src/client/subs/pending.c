@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Calls about subscriptions that wait for their outcome. One call waits for many things
- * (URIs); each is a waiter inside of the call, in the list of what it waits for. When the
- * last has its outcome the call is finished, and `done` is called from the timer `soon`,
- * never from inside. */
+ * Calls about subscriptions that wait for their outcome. One call waits for many URIs;
+ * each is a waiter inside the call, in the list of its subscription. When the last one
+ * has its outcome the call is finished, and `done` is called from the timer `soon`, never
+ * from inside. */
 #include <string.h>
 
 #include <tidings/error.h>

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads that the client makes by itself: after an update, where the contents are wanted
- * with it, and by the clock, where a server cannot be relied upon, or has no
- * subscriptions. One read per URI at a time and MAX_READS in all; updates meanwhile make
- * one more. What was read is known by its hash, so that a gap in which nothing changed
- * need not be reported, and a poll that finds nothing new is silent; so is one that finds
- * what was reported already, of which only the new hash is taken. */
+ * Reads by the client itself: after an update, if its contents are wanted, and at
+ * intervals, if a server is unreliable or has no subscriptions. One read per URI at a
+ * time and MAX_READS in total; updates meanwhile cause one further read. Contents are
+ * remembered by hash, so that a gap without a change is not reported, nor a poll that
+ * finds nothing new; a poll that finds reported content only stores its hash. */
 #include <assert.h>
 #include <string.h>
 
@@ -170,7 +169,7 @@ static void on_read(void *user, const tdg__outcome_t *outcome) {
              outcome->failure != NULL
                  ? outcome->failure
                  : tdg__failure_set(&nonsense, TDG_EJSON,
-                                    "resources/read: the answer has no \"contents\""));
+                                    "resources/read: the response has no \"contents\""));
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads that the client makes by itself, and what they have shown. */
+ * Reads by the client itself, and their results. */
 #ifndef TDG_CLIENT_REREAD_H
 #define TDG_CLIENT_REREAD_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One subscription: its record, found by hash, its states, how it begins and ends. Which
- * of it the server has acknowledged is the business of modern_ack.c and legacy_subs.c. */
+ * One subscription: its record, found by hash, its states, its start and end.
+ * modern_ack.c and legacy_subs.c keep track of what the server has acknowledged. */
 #include <assert.h>
 #include <string.h>
 
@@ -188,8 +188,9 @@ void tdg__sub_put_off(tdg__core_t *core, tdg__sub_t *sub, const tdg_failure_t *f
     if (sub->refusal != NULL && sub->refusal->answered)
         tdg__waiters_put_off(core, sub->waiters);
     if (failure != NULL) {
-        tdg__core_odd(core, TDG__ODD_PUT_OFF, "%.200s is refused for now, retrying: %s",
-                      sub->uri, failure->message);
+        tdg__core_odd(core, TDG__ODD_PUT_OFF,
+                      "%.200s is temporarily refused, retrying: %s", sub->uri,
+                      failure->message);
     }
     if (!sub->put_off) {
         sub->put_off = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The record of a URI: why there is one, what the server has of it, and all that the
- * files of this folder know about it. */
+ * The record of a URI: why it exists, what the server has acknowledged, and the state
+ * that the files of this folder keep for it. */
 #ifndef TDG_CLIENT_SUB_H
 #define TDG_CLIENT_SUB_H
 

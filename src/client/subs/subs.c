@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * All subscriptions together: whether updates arrive, when what is down is tried again,
- * and what happens when requests go through or do not any more. */
+ * All subscriptions together: whether updates arrive, when refused ones are retried, and
+ * what happens when requests become possible or impossible. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the half of the core that looks after subscriptions keeps; docs/architecture.md
- * says which of its files does what.
+ * The record of the half of the core that handles subscriptions; docs/architecture.md
+ * lists its files.
  *
- * One rule keeps this free of surprises: functions that the owner calls only note what is
- * wanted and arm the timer `soon`; groups, streams and finished calls are dealt with when
- * it is due. So the owner may call anything from inside of an event: records may go then
- * (loops look each of them up anew, by number), groups and streams do not. */
+ * One rule avoids surprises: functions that the owner calls only store the request and
+ * arm the timer `soon`; groups, streams and finished calls are processed when it is due.
+ * So the owner may call anything from inside an event: records may be removed then (loops
+ * look up each of them again, by number), groups and streams are not. */
 #ifndef TDG_CLIENT_SUBS_H
 #define TDG_CLIENT_SUBS_H
 

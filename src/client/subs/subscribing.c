@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the owner asks for: subscriptions, their end, and lists to watch. It is only noted
- * here; the rest follows with the timer `soon`. */
+ * The calls of the owner: subscribing, unsubscribing, and lists to watch. They are only
+ * stored here; the rest follows with the timer `soon`. */
 #include "client/subs/subscribing.h"
 
 #include <assert.h>

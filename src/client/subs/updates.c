@@ -3,11 +3,11 @@
  * Notifications of both eras and of the erlmcp dialect become events. One costs a look-up
  * by hash and the JSON values that were parsed anyway, however much is subscribed.
  *
- * Reported once: a version that is not above the last one of that URI, in the same epoch,
- * was reported before; the cursor beside it says which epoch that is. Without both
- * nothing is ever dropped; but while two streams are open, and for a moment after, what
- * arrives is collected per URI and reported once. Where such updates merge, the higher
- * metadata.version wins (event.h). */
+ * Each update is reported once: a version that is not above the last one of that URI, in
+ * the same epoch, was reported before; the cursor in the same update has the epoch.
+ * Without both nothing is dropped; but while two streams are open, and for a moment
+ * after, updates are collected per URI and reported once. When such updates merge, the
+ * higher metadata.version wins (event.h). */
 #include <string.h>
 
 #include <tidings/error.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * net/process.h with lines. The output of a program usually ends a moment before its exit
- * is known; that is waited for, since the exit status says more. */
+ * is known; we wait for that, since the exit status is more informative. */
 #include "client/transport/child.h"
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * A server program on our side of its stdio: lines go to its standard input, lines come
- * from its standard output, what it says on standard error is passed on. It runs in a
- * process group of its own and is stopped with all that it started: the end of its input,
- * SIGTERM after `grace_ms`, SIGKILL after as much again. */
+ * from its standard output, and its standard error is passed on. It runs in its own
+ * process group and is stopped with everything that it started: its input is closed,
+ * SIGTERM follows after `grace_ms`, SIGKILL after the same time again. */
 #ifndef TDG_CLIENT_CHILD_H
 #define TDG_CLIENT_CHILD_H
 

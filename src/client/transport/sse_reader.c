@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lines are looked for by memchr() and read where they lie. Only one that its piece cuts
- * off is kept and put together; where that is a `data` line and the event's first, its
- * memory becomes the event's, so that large ones are not copied twice. */
+ * Lines are found by memchr() and read in place. Only a line that continues in the next
+ * piece is copied; if that is a `data` line and the event's first, its memory becomes the
+ * event's, so that large ones are not copied twice. */
 #include "client/transport/sse_reader.h"
 
 #include <string.h>

@@ -5,10 +5,9 @@
  * of endpoints of 2024-11-05 (transport_sse.c) and a program's stdio (transport_stdio.c).
  * A fourth stands in the tests, with simulated time.
  *
- * A transport knows nothing of what the messages mean beyond `id`, `method` and where the
- * protocol puts things into HTTP headers. It starts no request on its own, except that an
- * HTTP transport brings the rest of a broken legacy POST stream by GET with
- * Last-Event-ID.
+ * A transport knows only `id`, `method` and the parts of a message that the protocol puts
+ * into HTTP headers. It starts no request on its own, except that an HTTP transport
+ * fetches the rest of a broken legacy POST stream by GET with Last-Event-ID.
  *
  * Calls (of both kinds) never come from inside of a function of the transport. */
 #ifndef TDG_CLIENT_TRANSPORT_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the transports have in common: their beginning and end, the list of their
- * deliveries, alarms, and turns of the loop for what must not be reported from inside of
- * a function; for those over HTTP, where exchanges are made. And for those that
- * carry everything over one channel (stdio, the pair of 2024-11-05): which delivery a
- * response belongs to, time-outs, and the end of all when the channel is lost. */
+ * The common part of the transports: their start and end, the list of their deliveries,
+ * alarms, and deferred calls for reports that must not be made inside a function; for
+ * those over HTTP, the creation of exchanges; and for those that carry everything over
+ * one channel (stdio, the endpoints of 2024-11-05), the delivery that a response belongs
+ * to, time-outs, and the end of all deliveries when the channel is lost. */
 #ifndef TDG_CLIENT_TRANSPORT_BASE_H
 #define TDG_CLIENT_TRANSPORT_BASE_H
 

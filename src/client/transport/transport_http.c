@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Streamable HTTP, of both eras. Every message is a POST of its own; the answer is JSON
- * or a stream of events. Which answer a delivery gets, and what that means:
+ * Streamable HTTP, of both eras. Every message is a POST; the response is JSON or an
+ * event stream. The kinds of responses, and their meaning:
  *
  *     2xx, JSON            all messages, the response among them
  *     2xx, events          likewise, one after the other; the stream may be broken off,
@@ -9,9 +9,9 @@
  *     2xx, anything else   fine for a notification, nonsense for a request
  *     other statuses       reported, with a JSON-RPC error from the body
  *
- * The session id of a legacy server comes with the answer to initialize and goes with
- * everything after it. Modern requests have none; some of their fields are mirrored in
- * headers. */
+ * The session id of a legacy server arrives with the response to initialize and is sent
+ * with everything after it. Modern requests have none; some of their fields are mirrored
+ * in headers. */
 #include "client/transport/transport_base.h"
 
 #include <stdio.h>
@@ -234,7 +234,7 @@ static enum body body_of(const struct http_delivery *delivery,
         return BODY_EVENTS;
     else if (strcmp(head->content_type, "application/json") != 0 || delivery->listen ||
              delivery->resuming)
-        *why = "an answer of a type that is neither JSON nor a stream of events";
+        *why = "a response that is neither JSON nor an event stream";
     return BODY_JSON;
 }
 
@@ -285,7 +285,7 @@ static void on_data(void *user, const char *data, size_t len) {
     else if (delivery->body == BODY_OF_ERROR)
         end_with_status(delivery);
     else
-        end_as_too_large(delivery, "an answer that is too large");
+        end_as_too_large(delivery, "a response that is too large");
 }
 
 /* ---- Requests ----------------------------------------------------------- */
@@ -437,7 +437,7 @@ static void end_with_status(struct http_delivery *delivery) {
     char why[WHY_BYTES];
 
     if (delivery->resuming) {
-        snprintf(why, sizeof(why), "the rest of a broken stream is refused with %d",
+        snprintf(why, sizeof(why), "resuming a broken stream was refused with %d",
                  status);
         end_as(delivery, TDG__DELIVERY_BROKEN, why);
         return;
@@ -466,7 +466,7 @@ static void end_of_json(struct http_delivery *delivery) {
     if (delivery->failed != 0)
         end_as(delivery, TDG__DELIVERY_NO_MEMORY, tdg_strerror(TDG_ENOMEM));
     else if (delivery->text.len == 0)
-        end_as(delivery, TDG__DELIVERY_NONSENSE, "an empty answer");
+        end_as(delivery, TDG__DELIVERY_NONSENSE, "an empty response");
     else
         end_as(delivery, TDG__DELIVERY_NONSENSE,
                why[0] != '\0' ? why : "no response arrived");
@@ -480,7 +480,7 @@ static void end_of_events(struct http_delivery *delivery, bool complete,
     else if (may_resume(delivery))
         resume_later(delivery);
     else if (complete && delivery->odd && !delivery->even)
-        end_as(delivery, TDG__DELIVERY_NONSENSE, "a stream with nothing but nonsense");
+        end_as(delivery, TDG__DELIVERY_NONSENSE, "a stream without a valid message");
     else
         end_as(delivery, TDG__DELIVERY_BROKEN,
                complete ? "the stream ended before the response" : why);

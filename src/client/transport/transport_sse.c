@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * The pair of endpoints of 2024-11-05: a GET stream that stays open, whose first event
- * (`endpoint`) says where messages are POSTed to, and on which all answers come. That
- * place has to be where the stream is; nothing goes anywhere else. */
+ * (`endpoint`) names the URL to which messages are POSTed, and on which all responses
+ * arrive. That URL must be on the same server as the stream; nothing is sent anywhere
+ * else. */
 #include "client/transport/transport_base.h"
 
 #include <stdio.h>
@@ -62,7 +63,7 @@ static void on_endpoint(struct sse_transport *transport, const char *text) {
         rv = tdg__web_url_read(text, transport->answered, &there, &why);
     if (rv == 0 && !tdg__web_url_near(&home, &there)) {
         rv = TDG_EREFUSED;
-        why = "the server asks for messages at an address other than its own";
+        why = "the server names an endpoint at another address than its own";
     }
     if (rv == 0 && (transport->endpoint = tdg__strdup(there.url)) == NULL)
         rv = TDG_ENOMEM;
@@ -114,7 +115,7 @@ static void on_stream_head(void *user, const tdg__web_head_t *head) {
             lose(transport, TDG_ENOMEM, tdg_strerror(TDG_ENOMEM));
         return;
     }
-    snprintf(why, sizeof(why), "no stream of events, but status %d", head->status);
+    snprintf(why, sizeof(why), "expected an event stream, got status %d", head->status);
     lose(transport, code_of(head->status), why);
 }
 
@@ -233,7 +234,7 @@ static int send_(tdg__transport_t *base, const tdg__outgoing_t *out,
     if (rv < 0)
         return rv;
     if (transport->over || transport->endpoint == NULL) {
-        tdg__delivery_sent(delivery, TDG__DELIVERY_BROKEN, "there is no stream");
+        tdg__delivery_sent(delivery, TDG__DELIVERY_BROKEN, "the stream is not open");
         *ret = delivery;
         return 0;
     }

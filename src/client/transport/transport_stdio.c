@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A message is a line of a program's input or output. Deliveries end with the response of
- * their id; what the program says beside goes to the log. */
+ * their id; the program's other output goes to the log. */
 #include "client/transport/transport.h"
 
 #include <string.h>

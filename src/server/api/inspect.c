@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lists subscriptions: each worker looks at its own, on its own thread, some at a time,
- * so that its clients are served in between. The caller waits for it, but not for a
- * server that stops, and not beyond its time-out: then the worker that runs the task, or
- * drops it, has the last reference. */
+ * Lists subscriptions: each worker collects its own, on its own thread, some at a time,
+ * so that its clients are served in between. The caller waits, but not for a server that
+ * is stopping, and not beyond its time-out: then the worker that runs or drops the task
+ * has the last reference. */
 #include <stdatomic.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The options of a server, complete: copies of what was given, defaults for the rest. */
+ * The options of a server, complete: copies of the given ones, defaults for the rest. */
 #ifndef TDG_SERVER_OPTIONS_H
 #define TDG_SERVER_OPTIONS_H
 

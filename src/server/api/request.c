@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What an application does with a request, from any thread: the public functions. */
+ * The public functions of a request, from any thread. */
 #include <math.h>
 #include <string.h>
 
@@ -202,7 +202,7 @@ void tdg_request_fail_not_found(tdg_request_t *request) {
 
 /* The application answers in a way that the method has not. */
 static void fail_wrong_kind(tdg_request_t *request) {
-    tdg_request_fail(request, TDG__RPC_INTERNAL, "The answer does not fit the method",
+    tdg_request_fail(request, TDG__RPC_INTERNAL, "The response does not match the method",
                      NULL);
 }
 
@@ -233,7 +233,7 @@ static json_t *text_block(json_t *text) {
 }
 
 static void fail_encoding(tdg_request_t *request) {
-    tdg_request_fail(request, TDG__RPC_INTERNAL, "The answer cannot be encoded", NULL);
+    tdg_request_fail(request, TDG__RPC_INTERNAL, "The response cannot be encoded", NULL);
 }
 
 /* A large content on its way to text. */

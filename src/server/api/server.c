@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The server as its users see it: options, what is served, starting and stopping. */
+ * The public functions of a server: options, adding and removing, starting and
+ * stopping. */
 #include "server/api/server.h"
 
 #include <errno.h>
@@ -478,7 +479,7 @@ static int start(tdg_server_t *server, uv_loop_t *loop) {
     if (tdg__server_stopping(server)) /* who said so may have come too early */
         tdg_server_stop_soon(server);
     if (rv < 0) {
-        tdg__server_log(server, TDG_LOG_ERROR, "a thread cannot be started");
+        tdg__server_log(server, TDG_LOG_ERROR, "cannot start a thread");
         tdg_server_wait(server);
     }
     return rv;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the server offers beside its public header, and waiting for its workers. */
+ * Functions of the server that are not public, and waiting for its workers. */
 #ifndef TDG_SERVER_SERVER_H
 #define TDG_SERVER_SERVER_H
 

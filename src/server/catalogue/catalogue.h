@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a server offers: its resources, templates, tools and prompts, each in the order in
- * which they were added. Safe for threads: one lock inside, which is held shortly and
- * never while somebody else's code runs. Look-ups return new references to entries, which
- * are immutable (entry.h).
+ * The resources, templates, tools and prompts of a server, each in the order in which
+ * they were added. Thread-safe: one lock inside, which is held shortly and never during a
+ * callback. Look-ups return new references to entries, which are immutable (entry.h).
  *
- * Pages are stable: what is there from the first page to the last appears exactly once,
- * whatever comes and goes meanwhile. Changing an entry keeps its place. */
+ * Pages are stable: an entry that exists from the first page to the last appears exactly
+ * once, whatever is added or removed meanwhile. Changing an entry keeps its place. */
 #ifndef TDG_SERVER_CATALOGUE_H
 #define TDG_SERVER_CATALOGUE_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the rooms of the server see of it: the record that all workers share, and the
- * record of one worker. Both are filled in above (api/server.c, loop/worker.c), which
- * keep more beside them that is nobody else's business.
+ * The records of the server that all rooms use: the one that all workers share, and the
+ * one of one worker. Both are part of larger, private records in api/server.c and
+ * loop/worker.c.
  *
- * A worker is one event loop with its connections, its engine and its sessions. Nothing
- * of it is touched by other threads but its inbox. */
+ * A worker is one event loop with its connections, its engine and its sessions. Other
+ * threads use only its inbox. */
 #ifndef TDG_SERVER_CONTEXT_H
 #define TDG_SERVER_CONTEXT_H
 

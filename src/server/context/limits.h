@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How much one message of a client may be, and those that are being read together. */
+ * The limits of one message of a client, and of those that are being read together. */
 #ifndef TDG_SERVER_LIMITS_H
 #define TDG_SERVER_LIMITS_H
 
@@ -84,7 +84,7 @@ static inline void tdg__busy_error_set(tdg__rpc_error_t *error, const char *uri,
                              "error_type", "busy", "retryAfterMs", TDG__BUSY_RETRY_MS);
 
     tdg__rpc_error_set(error, TDG__RPC_INTERNAL, data,
-                       "The server is busy with large answers; retry in %d s",
+                       "The server is busy with large responses; retry in %d s",
                        TDG__BUSY_RETRY_MS / 1000);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The client at the other end of a stream, for introspection and for the log. Nothing of
- * it is read while notifications are delivered. Where memory is out, what could not be
- * kept counts as not known. */
+ * it is read while notifications are delivered. If memory runs out, missing facts count
+ * as unknown. */
 #ifndef TDG_SERVER_PEER_H
 #define TDG_SERVER_PEER_H
 

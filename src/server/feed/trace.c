@@ -120,7 +120,7 @@ void tdg__trace_refused_uris(const tdg__feed_t *feed, const json_t *uris,
 void tdg__trace_settled(const tdg__feed_t *feed, const tdg__target_t *target,
                         int status) {
     if (status == TDG_ETIMEDOUT)
-        trace_target(feed, "does not wait any longer for the watcher of", target, NULL);
+        trace_target(feed, "no longer waits for the watcher of", target, NULL);
     else if (status < 0)
         tdg__trace_refused(feed, target, status);
 }

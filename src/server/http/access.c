@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Against DNS rebinding: a page on some other site must not reach a server on this
- * machine by a name that it has pointed here. */
+ * Prevents DNS rebinding: a page of another site must not reach a server on this machine
+ * by a name that it has pointed here. */
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whom a request comes from, as far as that can be known: the other end of its
- * connection, or, where that is a proxy which the operator trusts, whom the proxy names.
+ * The origin of a request: the other end of its connection, or, if that is a trusted
+ * proxy, the address that the proxy forwards.
  */
 #ifndef TDG_SERVER_CALLER_H
 #define TDG_SERVER_CALLER_H

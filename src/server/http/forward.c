@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A forward is held by its two halves and by everything that is on its way between them;
- * the last one frees it. Each half ends once: the near one when the answer is with the
- * kernel or its connection has gone, the far one when it hears of that. */
+ * A forward is held by its two halves and by every task that is in transit between them;
+ * the last one frees it. Each half ends once: the near one when the kernel has the
+ * response or the connection has closed, the far one when it is informed of that. */
 #include "server/http/forward.h"
 
 #include <assert.h>
@@ -187,7 +187,7 @@ static void give_up(tdg__occupant_t *occupant) {
     tdg__forward_t *forward = occupies(occupant);
 
     if (!forward->here.begun && !forward->here.complete)
-        refuse(forward, "The server stops");
+        refuse(forward, "The server is stopping");
 }
 
 /* The stream of a session, and the answer to a POST, which ends by itself. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A request of a legacy session that has arrived at another worker than the session's: it
- * is forwarded, parsed, and served there; what is answered comes back to the connection.
+ * is parsed, forwarded and served there, and the response returns to the connection.
  *
  *     worker of the connection                    worker of the session
  *
@@ -10,10 +10,10 @@
  *     connection ◀┴──── batches of what it writes ──┘
  *                  ──── written, late, closed ────▶
  *
- * What all twins of a worker write for another in one turn of the loop goes there as one
- * task, so a delivery costs neither a lock nor an allocation of its own. A twin writes up
- * to a window ahead of what the connection has given to the kernel; then it is full, as
- * an outlet is that the kernel takes no more from. */
+ * Everything that all twins of a worker write for another one in one turn of the loop is
+ * sent as one task, so a delivery costs neither a lock nor an allocation. A twin may be
+ * ahead of what the connection has given to the kernel by one window; beyond that it is
+ * full, like an outlet from which the kernel accepts no more. */
 #ifndef TDG_SERVER_FORWARD_H
 #define TDG_SERVER_FORWARD_H
 

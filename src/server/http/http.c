@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * From a request to whoever serves it: who may call, which path is what, which era
- * speaks. */
+ * From a request to its handler: access control, paths, and the era of the request. */
 #include "server/http/http.h"
 
 #include <stdio.h>
@@ -61,7 +60,8 @@ static void on_post(tdg__visit_t *visit) {
     if (!json_is_array(visit->body))
         serve_message(visit);
     else if (tdg__visit_era_is_off(visit, TDG_NO_LEGACY))
-        tdg__visit_refuse(visit, 400, TDG__RPC_INVALID_REQUEST, "There are no batches");
+        tdg__visit_refuse(visit, 400, TDG__RPC_INVALID_REQUEST,
+                          "No batches in this version");
     else if (version_is_fine(visit, NULL))
         tdg__visit_serve_batch(visit);
 }
@@ -184,7 +184,7 @@ static void refuse_route(tdg__visit_t *visit, int rv, unsigned methods) {
         respond_allowed(visit, methods);
     else
         tdg__visit_refuse(visit, 404, TDG__RPC_INVALID_REQUEST,
-                          "Nothing is served under this path; the endpoint is /mcp");
+                          "Nothing is served at this path; the endpoint is /mcp");
 }
 
 static void route(tdg__visit_t *visit) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * HTTP: who may call (Host, Origin), which path is what, and the way from a request to
- * the message in it and to the session it belongs to. */
+ * HTTP: access control (Host, Origin), paths, and the way from a request to its message
+ * and its session. */
 #ifndef TDG_SERVER_HTTP_H
 #define TDG_SERVER_HTTP_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * HTTP as a front of a worker: its network, and what happens on the connections of that.
- * What a connection is busy with is its user (occupant.h). */
+ * HTTP as a front of a worker: its network, and the events of its connections. The user
+ * of a connection is its occupant (occupant.h). */
 #include "server/http/http.h"
 
 #include <assert.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Legacy requests: by their session, which lives on one worker. A request that arrives at
- * another one is forwarded there (forward.h), and comes back here on that worker. */
+ * another one is forwarded (forward.h), and passes through here again on that worker. */
 #include <string.h>
 
 #include "server/context/limits.h"
@@ -149,13 +149,14 @@ void tdg__visit_serve_batch(tdg__visit_t *visit) {
     if (session == NULL)
         return;
     if (session->version != TDG__V2025_03_26 || json_array_size(values) == 0) {
-        tdg__visit_refuse(visit, 400, TDG__RPC_INVALID_REQUEST,
-                          "Batches exist in protocol 2025-03-26 only, and are not empty");
+        tdg__visit_refuse(
+            visit, 400, TDG__RPC_INVALID_REQUEST,
+            "Batches exist in protocol 2025-03-26 only, and are never empty");
         return;
     }
     if (tdg__batch_too_long(&visit->worker->server->opts, values)) {
         tdg__visit_refuse(visit, 400, TDG__RPC_INVALID_REQUEST,
-                          "The batch has too many parts");
+                          "The batch has too many messages");
         return;
     }
 

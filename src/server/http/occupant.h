@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a connection is busy with between its request and the end of the response: a POST
- * that is being answered, a listen, a legacy stream. It is the connection's user, and
- * hears what happens to it. */
+ * The user of a connection between a request and the end of its response: a POST that is
+ * being answered, a listen, a legacy stream. It receives the events of the connection. */
 #ifndef TDG_SERVER_OCCUPANT_H
 #define TDG_SERVER_OCCUPANT_H
 

@@ -447,7 +447,7 @@ static void give_up(tdg__occupant_t *occupant) {
 
     if (post->done || post->streaming || post->exchange == NULL)
         return;
-    tdg__rpc_error_set(&error, TDG__RPC_INTERNAL, NULL, "The server stops");
+    tdg__rpc_error_set(&error, TDG__RPC_INTERNAL, NULL, "The server is stopping");
     tdg__rope_init(&message, SIZE_MAX);
     tdg__rpc_put_error(&message.text, call != NULL ? call->id : NULL, &error);
     tdg__rpc_error_done(&error);

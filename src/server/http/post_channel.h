@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A POST to /mcp that is being answered: the channel of its calls. It is answered as
- * JSON, or as a stream of events once something has to be said before the answer. Such a
- * stream of a legacy session is resumable: its messages are kept until they have been
- * delivered, within bounds, and a client whose connection broke comes back for the rest
- * by GET. */
+ * A POST to /mcp that is being answered: the channel of its calls. The response is JSON,
+ * or an event stream once a message precedes it. Such a stream of a legacy session is
+ * resumable: its messages are kept until they have been delivered, within limits, and a
+ * client whose connection broke fetches the rest by GET. */
 #ifndef TDG_SERVER_POST_CHANNEL_H
 #define TDG_SERVER_POST_CHANNEL_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A job is one request on its way: from the worker that read it to the thread of the
- * store, and from there, by way of all workers, back to its own. Whatever thread it is
- * on, nobody else has it. */
+ * A job is one request in progress: from the worker that read it to the thread of the
+ * store, and from there, through all workers, to its own worker again. Only one thread
+ * has it at a time. */
 #include "server/http/publish.h"
 
 #include <stdio.h>
@@ -177,7 +177,7 @@ static void put_change(tdg__text_t *text, const tdg__publish_item_t *item,
 }
 
 static const char published_unanswered[] =
-    "It was published, but there is no memory for the response";
+    "The change was published, but there is no memory for the response";
 
 /* Published is published: without memory for the answer the caller at least hears that.
  */
@@ -207,15 +207,16 @@ static const struct {
     int code, status;
     const char *field, *message;
 } failures[] = {
-    {TDG_ENOTFOUND, 409, "content", "content is not taken for this URI"},
+    {TDG_ENOTFOUND, 409, "content", "content is not accepted for this URI"},
     {TDG_ETOOLARGE, 413, "content", "content is too large"},
-    {TDG_ETOTAL, 413, "content", "content finds no room: what is kept is at its limit"},
+    {TDG_ETOTAL, 413, "content",
+     "no room for content: the limit of stored content is reached"},
     {TDG_EENDED, 503, "content", "content can no longer be stored"},
     {TDG_EURILEN, 400, "uri", "uri is too long"},
     {TDG_EMETADATA, 400, "metadata", "metadata is too large"},
-    {TDG_EINVAL, 422, NULL, "It cannot be published"},
+    {TDG_EINVAL, 422, NULL, "The change cannot be published"},
     {TDG_ENOMEM, 503, NULL, "Out of memory"},
-    {TDG_EAWAY, 503, NULL, "content cannot be kept now"},
+    {TDG_EAWAY, 503, NULL, "content cannot be stored now"},
 };
 
 /* What is wrong with one of them; `why` is the store's word, or "". */

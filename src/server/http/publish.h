@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * POST /publish: whoever holds a key publishes changes, one or several, all or nothing.
- * Content goes to a store, if there is one that takes it. The order is: everything is
- * checked, the store keeps the content, the changes are stamped and distributed, the
- * subscriptions that match are counted, the answer is written. So what subscribers are
- * notified of can be read.
+ * POST /publish: a client with the key publishes changes, one or several, all or nothing.
+ * Content goes to a store, if one accepts it. The order is: everything is checked, the
+ * store stores the content, the changes are numbered and distributed, the matching
+ * subscriptions are counted, the response is written. So a notified client can read the
+ * content.
  *
- * docs/protocol.md has what goes over the wire. */
+ * docs/protocol.md describes the wire format. */
 #ifndef TDG_SERVER_PUBLISH_H
 #define TDG_SERVER_PUBLISH_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The body of POST /publish, from bytes to a checked list: one object, or an array of
- * them. No I/O and no server: what only the server knows (how long a URI may be, who has
- * content) is checked elsewhere. */
+ * them. No I/O and no server: what depends on the server (the limit of a URI, which
+ * sources accept content) is checked elsewhere. */
 #ifndef TDG_SERVER_PUBLISH_BODY_H
 #define TDG_SERVER_PUBLISH_BODY_H
 

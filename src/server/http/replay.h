@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Events that were written on a stream, kept for a client that comes back and wants what
- * followed the last one that it has seen. Bounded, per stream and per worker. */
+ * Events that were written on a stream, kept for a client that reconnects and continues
+ * after the last one that it received. Limited, per stream and per worker. */
 #ifndef TDG_SERVER_REPLAY_H
 #define TDG_SERVER_REPLAY_H
 

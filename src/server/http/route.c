@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Routes are counted and never change: one is replaced by another. A request is held by
- * two: by its connection, on the worker's thread, and by the handler until it answers. An
- * answer from another thread travels as a task to the worker, like those of calls. */
+ * Routes are reference-counted and immutable: one is replaced by another. A request has
+ * two holders: its connection, on the worker's thread, and the handler until it answers.
+ * An answer from another thread is a task for the worker, like those of calls. */
 #include "server/http/route.h"
 
 #include <assert.h>

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * Further paths on the listeners of a server: /publish, webhooks. A path is registered
- * with a handler; a request to it comes to the handler on the thread of the worker that
- * has the connection, and is answered once, at once or later, from any thread. Who may
- * call (Host, Origin) is checked before, as for /mcp; a body that is too large is refused
- * before it is read.
+ * with a handler; the handler gets a request on the thread of the worker that has the
+ * connection, and answers it once, immediately or later, from any thread. Host and Origin
+ * are checked before, as for /mcp; a body that is too large is refused before it is read.
  *
- * The handler holds the request until it has answered. The connection may go before that,
- * or the server: then the answer goes nowhere, and nothing else happens. A request that
- * takes too long is answered with 504, and with 503 when the time to stop is over. */
+ * The handler holds the request until it has answered. If the connection or the server
+ * ends before that, the answer is dropped. A request that takes too long is answered with
+ * 504, and with 503 when stop_timeout_ms has expired. */
 #ifndef TDG_SERVER_ROUTE_H
 #define TDG_SERVER_ROUTE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the event streams of a session have in common, whether a GET opened them or a POST
- * is answered on them: the text that they begin and end with. */
+ * The common part of the event streams of a session, opened by a GET or as the response
+ * to a POST: the text at their start and end. */
 #ifndef TDG_SERVER_SSE_H
 #define TDG_SERVER_SSE_H
 

@@ -67,7 +67,7 @@ void tdg__visit_refuse_version(tdg__visit_t *visit, const char *id,
         json_pack("{s:o, s:s}", "supported", spoken(visit), "requested", requested);
 
     tdg__rpc_error_set(&error, TDG__RPC_UNSUPPORTED_VERSION, data,
-                       "This version of the protocol is not spoken here");
+                       "This version of the protocol is not supported");
     tdg__visit_refuse_message(visit, id, &error);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the files of the HTTP side share: one request on its way from its connection to
- * whoever serves it. */
+ * its handler. */
 #ifndef TDG_SERVER_VISIT_H
 #define TDG_SERVER_VISIT_H
 

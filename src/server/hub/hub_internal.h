@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What hub.c and hub_watch.c share. Locks are taken in the order in which they stand
- * here, an inbox's own comes last; callbacks of the user are called under none. */
+ * What hub.c and hub_watch.c share. Locks are taken in the order of their declaration
+ * here, an inbox's own comes last; callbacks of the user are called without any. */
 #ifndef TDG_SERVER_HUB_INTERNAL_H
 #define TDG_SERVER_HUB_INTERNAL_H
 

@@ -7,9 +7,9 @@
  * that comes indexes itself and one that was there before; so all are indexed by the time
  * when the inbox is full. The index has the newest item of each URI.
  *
- * Changes of lists say nothing but that there was one, and no filter looks at them. So
- * they merge all the time: of a program that adds a hundred thousand resources in a row,
- * a worker sees some hundreds, and its history is not full of them. */
+ * Changes of lists have no content, and no filter examines them. So they always merge: of
+ * a program that adds a hundred thousand resources in a row, a worker sees some hundreds,
+ * and its history does not fill up with them. */
 #include "server/hub/inbox.h"
 
 #include <assert.h>

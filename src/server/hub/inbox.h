@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What waits for a worker: changes and answers of watchers, in the order of their
- * numbers, and tasks of other threads. Any thread puts in, the worker takes.
+ * The queue of a worker: changes and answers of watchers, in the order of their numbers,
+ * and tasks of other threads. Any thread adds, the worker removes.
  *
  * Changes are bounded. When the bound is reached, a change takes the place of an earlier
  * one of the same URI that waits, and counts as unfiltered then: a filter might have let

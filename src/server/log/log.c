@@ -29,9 +29,9 @@ static const struct {
     [TDG__EVENT_SUBSCRIPTION_REFUSED] = {TDG_LOG_WARNING, "a subscription was refused"},
     [TDG__EVENT_ANSWER_REFUSED] =
         {TDG_LOG_WARNING,
-         "a request was refused: large answers take all there is for them"},
+         "a request was refused: large responses use all of their memory"},
     [TDG__EVENT_NOT_ACCEPTED] = {TDG_LOG_ERROR,
-                                 "connections cannot be accepted for the moment"},
+                                 "connections cannot be accepted at the moment"},
     [TDG__EVENT_LIST_CHANGE_LOST] = {TDG_LOG_ERROR,
                                      "could not notify clients that a list has changed"},
     [TDG__EVENT_SETTING_LOST] = {TDG_LOG_ERROR, "a setting did not reach every worker"},

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is reported to the operator: tdg_server_opts_t.log. Messages that a client can
- * bring about, as often as it likes, are events: of each at most one message per second.
- * Those in between are counted, and the count is logged when the second is over, so the
- * last word is always true. Safe for threads; the operator's function runs without a
- * lock. */
+ * Messages for the operator: tdg_server_opts_t.log. Messages that a client can cause
+ * repeatedly are events: at most one message of each per second. Those in between are
+ * counted, and the count is logged when the second is over, so the last count is always
+ * right. Thread-safe; the operator's function runs without a lock. */
 #ifndef TDG_SERVER_LOG_H
 #define TDG_SERVER_LOG_H
 

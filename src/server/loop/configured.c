@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Settings of URIs and templates, for engines to come. An engine without subscribers keeps
- * them, and checks them as every other one does. */
+ * Settings of URIs and templates, for future engines. An engine without subscribers
+ * stores them, and checks them as every other one does. */
 #include <pthread.h>
 #include <string.h>
 

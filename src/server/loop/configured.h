@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Settings that were made for URIs and templates: kept for engines to come, and sent to
- * the workers that run. Safe for threads. */
+ * Settings of URIs and templates: stored for future engines, and sent to the running
+ * workers. Thread-safe. */
 #ifndef TDG_SERVER_CONFIGURED_H
 #define TDG_SERVER_CONFIGURED_H
 

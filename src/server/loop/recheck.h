@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ends subscriptions to what has become not subscribable: a worker goes through its
- * subscriptions, some per turn of its loop, and those that it would refuse by now end as
- * if their watcher had failed. However often it is asked meanwhile, it goes through them
- * once more. What the catalogue has announced is due in the turn after the one in which
- * the worker had applied all changes that were published before (the deletion of the
- * resource, say), nothing ends while some resource is removed and that is not due yet,
- * and what a stream has ready is written before one of its subscriptions ends. So the
- * deletion comes first, but for subscribers who do not read or wait for a window. */
+ * Ends subscriptions to targets that have become not subscribable: a worker goes through
+ * its subscriptions, some per turn of its loop, and those that it would refuse now end as
+ * if their watcher had failed. However often this is requested meanwhile, it goes through
+ * them once more. A request of the catalogue is due in the turn after the worker has
+ * applied all changes that were published before (such as the deletion of the resource),
+ * nothing ends while a resource is being removed and that is not due yet, and a stream's
+ * ready notifications are written before one of its subscriptions ends. So the deletion
+ * comes first, except for subscribers who do not read or wait for a window. */
 #ifndef TDG_SERVER_RECHECK_H
 #define TDG_SERVER_RECHECK_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Gives memory back to the system after a flood: what was freed stays with the C library
- * otherwise. One worker looks every so often how much the process has; where that is much
- * more than it once was and grows no more, a thread of its own gives back what is free.
- * Where that helps little, the rest is in use: the next try comes later and later, or
- * when clients have left. */
+ * Returns memory to the system after a flood: otherwise the C library keeps what was
+ * freed. One worker checks periodically how much memory the process has; if that is much
+ * more than before and has stopped growing, a separate thread returns what is free. If
+ * that helps little, the rest is in use: the next attempts come at growing intervals, or
+ * when clients have disconnected. */
 #ifndef TDG_SERVER_TRIM_H
 #define TDG_SERVER_TRIM_H
 

@@ -603,9 +603,8 @@ static void give_up(struct worker *worker) {
             front->ops->give_up(front);
     }
     tdg__server_log(worker->shared.server, TDG_LOG_WARNING,
-                    "the time to stop is over; connections that are cut: %zu%s%s",
-                    connections, alone != NULL ? ", and " : "",
-                    alone != NULL ? alone : "");
+                    "stop_timeout_ms has expired; connections cut: %zu%s%s", connections,
+                    alone != NULL ? ", and " : "", alone != NULL ? alone : "");
 }
 
 static void go_on_stopping(struct worker *worker) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The loop of a worker: it serves what comes in, applies what is published, and writes
- * what became ready, turn by turn; and its life, from create to destroy. What the other
- * rooms may see of a worker is in context.h. */
+ * The loop of a worker: in each turn it serves requests, applies changes, and writes
+ * ready notifications; and its life cycle, from create to destroy. context.h has the part
+ * of a worker that other rooms use. */
 #ifndef TDG_SERVER_WORKER_H
 #define TDG_SERVER_WORKER_H
 

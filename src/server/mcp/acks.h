@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Subscriptions whose acknowledgement has been answered, and has not left yet: the engine
- * gets them afterwards, so that no notification comes before. A list of them is NULL
- * where it is empty. */
+ * Subscriptions whose acknowledgement has been answered but not written yet: the engine
+ * is informed afterwards, so that no notification precedes it. An empty list is NULL. */
 #ifndef TDG_SERVER_ACKS_H
 #define TDG_SERVER_ACKS_H
 

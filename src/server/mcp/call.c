@@ -426,7 +426,7 @@ static void hand_over_result(tdg__call_t *call, json_t *result) {
     if (call->budget != NULL)
         note_size(call, message.text.len);
     if (message.text.error == TDG_ETOOLARGE)
-        hand_over_fault(call, "The answer is too large");
+        hand_over_fault(call, "The response is too large");
     else if (!share(&message, call))
         hand_over_busy(call);
     else

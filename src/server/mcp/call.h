@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * A call is one request of a client that is being answered: the tdg_request_t of the
- * public header. A channel is where its answer goes: an HTTP exchange, a pipe, an old SSE
- * session. Calls and channels belong to one worker's thread; only the functions of the
- * public header may be used on other threads, and they post a task to the worker.
+ * public header. A channel is the destination of its answer: an HTTP exchange, a pipe, an
+ * old SSE session. Calls and channels belong to one worker's thread; only the functions
+ * of the public header may be used on other threads, and they post a task to the worker.
  *
- * A call lives as long as somebody holds it: the application until it has answered, and
- * every note (progress, log) that waits in the inbox. Where notes wait, nothing of that
- * call is done at once, not even on the worker's thread: so everything leaves in the
- * order in which it was said, the answer last. The channel may go before the answer. Then
- * the call is cancelled, and its answer goes nowhere. */
+ * A call exists while it has a holder: the application until it has answered, and every
+ * note (progress, log) that waits in the inbox. While notes wait, everything of that call
+ * goes through the inbox, even from the worker's thread: so messages leave in the order
+ * in which they were sent, the answer last. The channel may end before the answer. Then
+ * the call is cancelled, and its answer is dropped. */
 #ifndef TDG_SERVER_CALL_H
 #define TDG_SERVER_CALL_H
 

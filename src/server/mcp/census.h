@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * The legacy sessions of all workers: how many there are, in all and per address, and
- * which of them may give way to others. Any thread; one lock, which is taken when a
- * session comes or goes and when its standing changes. Everything takes constant time,
- * however many sessions there are.
+ * The legacy sessions of all workers: their number, in total and per address, and which
+ * of them may be replaced. Any thread; one lock, which is taken when a session starts or
+ * ends and when its state changes. Everything takes constant time, whatever the number of
+ * sessions.
  *
  *     FRESH --> QUIET --> SETTLED       FRESH, QUIET: may give way
  *        \________\______________       LEAVING: another has its place; its worker
  *                                \      ends it soon
  *                                 `--> LEAVING
  *
- * A session that gives way stops counting at once, so the limits are those of the others;
- * it exists until its worker has its turn. Of such sessions there are a quarter of the
- * limit and eight at most. */
+ * A replaced session stops counting at once, so the limits apply to the others; it exists
+ * until its worker's next turn. There are at most a quarter of the limit and eight of
+ * such sessions. */
 #ifndef TDG_SERVER_CENSUS_H
 #define TDG_SERVER_CENSUS_H
 

@@ -343,7 +343,7 @@ static void log_settled(tdg__session_t *session, const tdg__target_t *target,
 
     json_t *data = json_pack("{s:s%, s:s}", "uri", target->name, target->len, "error",
                              status < 0 ? tdg_strerror(status)
-                                        : "something was missed that cannot be named");
+                                        : "changes were missed, and it is unknown which");
     tdg__text_init(&text, SIZE_MAX);
     if (data != NULL)
         tdg__put_log(&text, TDG_LOG_ERROR, "subscriptions", data);
@@ -515,9 +515,8 @@ static void serve_request(tdg__session_t *session, tdg__channel_t *channel,
         return;
     }
     if (!has_room(session)) {
-        tdg__channel_refuse_plainly(
-            channel, request->id, TDG__RPC_INTERNAL,
-            "Too many requests of this session are being answered");
+        tdg__channel_refuse_plainly(channel, request->id, TDG__RPC_INTERNAL,
+                                    "Too many unanswered requests in this session");
         return;
     }
 

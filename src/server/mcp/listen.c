@@ -472,7 +472,7 @@ static void put_completion(tdg__listen_stream_t *listen, tdg__text_t *text) {
     }
     tdg__rpc_error_set(&error, TDG__RPC_INTERNAL, NULL, "%s",
                        tdg__server_stopping(listen->feed.worker->server)
-                           ? "The server stops"
+                           ? "The server is stopping"
                            : "The stream has ended before it was acknowledged");
     tdg__rpc_put_error(text, listen->id, &error);
     tdg__rpc_error_done(&error);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Legacy sessions: from initialize to DELETE, to the end of the pipe or old SSE stream,
- * or to the end of patience. A session belongs to one worker for good: its id names the
- * worker, and requests of the session that arrive at another one are forwarded there. So
- * all of a session happens on one thread. */
+ * or to a time-out. A session belongs to one worker permanently: its id names the worker,
+ * and requests of the session that arrive at another one are forwarded there. So a
+ * session is processed on one thread. */
 #ifndef TDG_SERVER_SESSION_H
 #define TDG_SERVER_SESSION_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * From the text that a client sends to a target of the engine, and from its wishes to the
+ * From the text of a client to a target of the engine, and from its wishes to the
  * engine's options. Used by both eras. */
 #ifndef TDG_SERVER_TARGET_H
 #define TDG_SERVER_TARGET_H

@@ -244,8 +244,7 @@ static void serve_modern(struct stdio *stdio, const tdg__rpc_message_t *message)
                "A request with this id is being answered already");
     } else if (stdio->channel.call_count >= opts->max_calls) {
         tdg__server_log_event(server, TDG__EVENT_CALL_REFUSED, NULL);
-        refuse(stdio, request.id, TDG__RPC_INTERNAL,
-               "Too many requests are being answered");
+        refuse(stdio, request.id, TDG__RPC_INTERNAL, "Too many unanswered requests");
     } else if (request.method != TDG__M_LISTEN) {
         tdg__modern_serve(&stdio->channel, &request, NULL, NULL);
     } else if (stdio->channel.mark != NULL) { /* the others would wait for its end */
@@ -350,7 +349,7 @@ static void serve_batch(struct stdio *stdio, json_t *values) {
         return;
     }
     if (tdg__batch_too_long(&stdio->channel.worker->server->opts, values)) {
-        refuse(stdio, NULL, TDG__RPC_INVALID_REQUEST, "The batch has too many parts");
+        refuse(stdio, NULL, TDG__RPC_INVALID_REQUEST, "The batch has too many messages");
         return;
     }
     if (expected > 0) {

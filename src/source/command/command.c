@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The output of a program. Either it runs and ends, and all that it wrote is the content
- * (this file); or it stays while somebody watches, and its last line is
+ * The output of a program. Either it runs and ends, and its whole output is the content
+ * (this file); or it keeps running while it is watched, and its last line is
  * (command_daemon.c). */
 #include "source/command/command.h"
 
@@ -80,7 +80,7 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
     json_object_foreach(command->env, name, value) {
         if (name[0] == '\0' || strchr(name, '=') != NULL)
             rv = tdg__node_option_problem(problems, node, "env",
-                                          "a name cannot be empty or hold =");
+                                          "a name cannot be empty or contain =");
     }
     source->awaited = command->mode != TDG__COMMAND_INTERVAL;
     if (command->mode == TDG__COMMAND_INTERVAL)
@@ -114,8 +114,8 @@ int tdg__command_start(tdg__command_source_t *command, const char *uri,
         command->running++;
     else
         snprintf(why, TDG__COMMAND_WHY, "%s",
-                 rv == TDG_ENOTFOUND ? "the URI has a value that the program cannot be "
-                                       "given"
+                 rv == TDG_ENOTFOUND ? "the URI has a value that cannot be passed to "
+                                       "the program"
                                      : tdg_strerror(rv));
     return rv;
 }

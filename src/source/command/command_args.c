@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a program is started with. {name} in an argument stands for a variable of the
- * URI's template, as a whole and inside this one argument: no shell looks at it. A value
- * that begins with - is refused where it would begin an argument. A shell gets the
- * variables only from the environment, as TIDINGS_name, since text that is put into a
- * script is a script. */
+ * The arguments of a program. {name} in an argument is replaced by a variable of the
+ * URI's template, inside this one argument: no shell interprets it. A value that begins
+ * with - is refused at the start of an argument. A shell gets the variables only in its
+ * environment, as TIDINGS_name, since text in a script is executed. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Checksums of content, as they stand in metadata: "sha256:" and 64 hex digits. */
+ * Checksums of content, as in metadata: "sha256:" and 64 hex digits. */
 #ifndef TDG_SOURCE_CHECKSUM_H
 #define TDG_SOURCE_CHECKSUM_H
 

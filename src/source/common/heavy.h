@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Work on much data (checksums, encoding) in libuv's thread pool: a few at a time, in
- * order, so that the pool has threads left for what is small and somebody waits for. One
- * per loop, driven from its thread. */
+ * Work on large data (checksums, encoding) in libuv's thread pool: a few jobs at a time,
+ * in order, so that the pool has threads left for small urgent jobs. One per loop, used
+ * from its thread. */
 #ifndef TDG_SOURCE_HEAVY_H
 #define TDG_SOURCE_HEAVY_H
 

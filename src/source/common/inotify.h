@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * inotify on a loop: opening and reading. What is watched is its user's. */
+ * inotify on a loop: opening and reading. The user decides what is watched. */
 #ifndef TDG_SOURCE_INOTIFY_H
 #define TDG_SOURCE_INOTIFY_H
 

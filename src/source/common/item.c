@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * An item is in three states at once. How it is looked at, one fetch at a time:
+ * An item is in three states at once. The first: its fetch, one at a time:
  *
  *             touched, read,              PARALLEL           large content
  *             watched, retried            at a time          from the kind
@@ -9,8 +9,8 @@
  *      │ └─ everybody has left ──┘  └─ asked meanwhile ─ SETTLING ◀────────────┘
  *      └──────────────────────── nobody asked ──────────┘
  *
- * Whether it is watched by itself; what is pushed needs no look, and the template and the
- * list of a source begin like that, too:
+ * The second: whether its own URI is watched. Pushed content needs no look; the template
+ * and the list of a source start in the same way:
  *
  *                watch                 first look
  *     UNWATCHED ───────▶ AWAITS_BOTH ─────────────▶ AWAITS_KIND ◀─── watch, without a look
@@ -19,17 +19,18 @@
  *         │              AWAITS_LOOK ─────────────▶ WATCHING: the host is called
  *         └── unwatch, or the kind refuses; from any of them
  *
- * What those who watch are owed: a hint is taken by the fetch that begins after it. Where
- * that could not look, or saw a half, or nobody could be notified, it is a hint again:
+ * The third: the hint that its watchers wait for. The fetch that begins after a hint
+ * takes it. If that fetch failed, saw incomplete content, or nobody could be notified, it
+ * is a hint again:
  *
  *     NO_HINT ── touch ──▶ TOUCHED ── came ──▶ CAME      a fetch begins: taken = hint,
  *        ▲                                      │                       hint = NO_HINT
  *        └── reported, or the same as before ───┘
  *
- * An item stays while it is watched, wanted by a reader, or has content: for a kind that
- * has it pushed, or in the cache for when the backend is unreachable (stale.h). While the
- * source's template is watched, items that were published are remembered, within a limit,
- * so that the next look at them can be compared. */
+ * An item exists while it is watched, wanted by a reader, or has content: pushed content,
+ * or a copy for when the backend is unreachable (stale.h). While the source's template is
+ * watched, published items are remembered, within a limit, so that their next look can be
+ * compared. */
 #include "source/common/item_internal.h"
 
 #include <assert.h>

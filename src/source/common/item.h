@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The URIs of one source that are watched, read or remembered: what each held last, and
- * the one fetch at a time that finds out what it holds now. For source.c. */
+ * The URIs of one source that are watched, read or remembered: the last known state of
+ * each, and the one fetch at a time that determines its current state. For source.c. */
 #ifndef TDG_SOURCE_ITEM_H
 #define TDG_SOURCE_ITEM_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The checksum of large content, in the thread pool: the loop of all sources has others
- * to serve meanwhile. The fetch goes on where it was when the checksum is known. */
+ * The checksum of large content, in the thread pool, because all sources share the loop.
+ * The fetch continues when the checksum is known. */
 #include "source/common/item_internal.h"
 
 #include <assert.h>

@@ -69,7 +69,7 @@ static struct reader *take_left(tdg__item_t *item) {
 
 /* It is the turn of an item. What is not wanted any more is not fetched. */
 static void start_if_wanted(tdg__item_t *item) {
-    static const char why[] = "the client has left";
+    static const char why[] = "the client has disconnected";
     struct reader *left = take_left(item);
 
     if (is_wanted(item)) {
@@ -509,7 +509,7 @@ const char *tdg__content_public(const tdg__content_t *content) {
         return content->public;
     return content->status == TDG_EAWAY       ? "the source is unreachable"
            : content->status == TDG_ETOOLARGE ? "the content is larger than max-size"
-           : content->status == TDG_EINVAL    ? "the source does not give this content"
+           : content->status == TDG_EINVAL    ? "the source does not provide this content"
                                               : tdg_strerror(content->status);
 }
 

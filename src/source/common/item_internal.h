@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the files about items share: item.c (the records), item_fetch.c (finding out what
- * a URI holds), item_watch.c (watching, reading, touching) and item_put.c (content that
- * is pushed). */
+ * What the files about items share: item.c (the records), item_fetch.c (fetching the
+ * content of a URI), item_watch.c (watching, reading, touching) and item_put.c (pushed
+ * content). */
 #ifndef TDG_SOURCE_ITEM_INTERNAL_H
 #define TDG_SOURCE_ITEM_INTERNAL_H
 

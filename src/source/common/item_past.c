@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reload gives URIs to another source. Subscribers stay, and know what the one before
- * reported: that is what the first look of the new one is compared with. The one before
- * is not closed yet and does nothing meanwhile, since all of this is one turn of the
- * loop. */
+ * A reload moves URIs to another source. Subscribers stay, and have been notified by the
+ * previous source: the first look of the new one is compared with that. The previous one
+ * is not closed yet but inactive, since all of this is one turn of the loop. */
 #include "source/common/item_internal.h"
 
 #include <string.h>

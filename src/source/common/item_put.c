@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Content that is pushed: checked and copied first, which may fail, then taken over,
- * which cannot. So several can be taken over all or none. */
+ * Pushed content: checked and copied first, which may fail, then applied, which cannot.
+ * So several can be applied all or none. */
 #include "source/common/item_internal.h"
 
 #include <assert.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Watches one path, whatever becomes of it: written to, truncated, deleted and recreated,
- * replaced by rename, a link that leads elsewhere, a folder that comes later. inotify on
- * the folder and on the file reports at once; a look every two seconds finds what it does
- * not report (a link on the way, a network file system), and every half second where
+ * Watches one path, whatever happens to it: written, truncated, deleted and recreated,
+ * replaced by rename, a link to another place, a folder that is created later. inotify on
+ * the folder and on the file reports at once; a check every two seconds finds what it
+ * does not report (a link in the path, a network file system), and every half second if
  * inotify does not work. Paths are looked up in the thread pool only. */
 #ifndef TDG_SOURCE_PATH_WATCH_H
 #define TDG_SOURCE_PATH_WATCH_H

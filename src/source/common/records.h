@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a source knows of each of many URIs, or paths: records by name, each with a timer
- * where there is `due`. A record begins with a tdg__record_t and stays where it is. On the thread of a loop. */
+ * The records of a source for its URIs, or paths: by name, each with a timer where there
+ * is `due`. A record begins with a tdg__record_t and does not move. Used on the thread of
+ * a loop. */
 #ifndef TDG_SOURCE_RECORDS_H
 #define TDG_SOURCE_RECORDS_H
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * A source makes something that lives elsewhere (files, rows, a URL, the output of a
- * program) into resources that change. Each kind is one file and one table of functions;
- * what all kinds need is done here, once, for every URI that somebody watches or reads:
+ * A source serves something outside of the server (files, rows, a URL, the output of a
+ * program) as resources that change. Each kind is one file and one table of functions;
+ * the common part is written once, for every URI that is watched or read:
  *
  *     kind: something may have changed ──▶ touch(uri) ─┐
  *     client: resources/read ──────────▶ read(uri) ────┼─▶ fetch ──▶ checksum ─▶ differs:
  *     the backend is reachable again ──▶ touch_all() ──┘     │                   publish
  *                                                            └──▶ readers answered
  *
- * A touch while a fetch runs makes another fetch afterwards, so the last state is always
- * seen; a read waits for a fetch that began after it came. Content that is the same as
- * before is not published. A kind that gets its content pushed (webhook, memory) has no
- * fetch and calls put() instead.
+ * A touch during a fetch causes another fetch afterwards, so the last state is always
+ * seen; a read waits for a fetch that began after the read arrived. Unchanged content is
+ * not published. A kind with pushed content (webhook, memory) has no fetch and calls
+ * put() instead.
  *
  * Everything here happens on the thread of one loop, the host's. A kind must never block
  * it: what may take long goes to libuv's thread pool or is asynchronous by itself. */

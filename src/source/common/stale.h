@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Content that was read last, of any source, kept for reads while a backend is
- * unreachable. One such cache serves all sources of a host, so that its limits hold for
- * all of them together; what was read longest ago goes first. On the thread of the loop.
+ * The last known contents of all sources, kept for reads while a backend is unreachable.
+ * One such cache serves all sources of a host, so that its limits apply to all of them
+ * together; the least recently read content is dropped first. On the thread of the loop.
  */
 #ifndef TDG_SOURCE_STALE_H
 #define TDG_SOURCE_STALE_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What waits, and whose turn it is. Each client has a lane of its own, and lanes take
- * turns: a client that reads a thousand URIs waits for them, and other clients do not.
- * Looks on behalf of subscribers have a lane, too, and every other turn. */
+ * Turns between clients. Each client has its own queue, and queues take turns: a client
+ * that reads a thousand URIs waits for them, and other clients do not. Fetches on behalf
+ * of subscribers have a queue, too, and every other turn. */
 #ifndef TDG_SOURCE_TURNS_H
 #define TDG_SOURCE_TURNS_H
 

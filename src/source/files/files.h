@@ -4,7 +4,7 @@
  *
  *     files.c         options, life, who watches
  *     files_events.c  inotify: what happened, as tasks
- *     files_tasks.c   what is to be looked at, in pieces of walking
+ *     files_tasks.c   the paths to check, in pieces of walking
  *     files_apply.c   what a piece has found: the tree, and the list of the host
  *     files_absent.c  what was not found, and may be created again in a moment
  *     files_fetch.c   reading a file
@@ -14,10 +14,10 @@
  *     files_walk.c    the part of walking that is done in the thread pool
  *     files_tree.c, files_path.c, files_glob.c, files_mime.c
  *
- * Everything that happens is a hint to look: an event names a path, the path is looked at
- * (or its folder is read), and the tree is made to agree with what was found. So events
- * may come twice, late or in any order, and where they are lost the whole is read again.
- * Content is the common half's: it is touched where it may differ. */
+ * Every event is a hint to check: it names a path, the path is checked (or its folder is
+ * read), and the tree is updated with the result. So events may arrive twice, late or in
+ * any order, and if some are lost everything is read again. The common part fetches the
+ * content: it is touched where it may differ. */
 #ifndef TDG_SOURCE_FILES_H
 #define TDG_SOURCE_FILES_H
 

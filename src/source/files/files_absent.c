@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Nodes that were not found. Many programs save by deleting or renaming a file and
- * creating it again, so a file counts as deleted only after a while:
+ * creating it again, so a file counts as deleted only after `settle`:
  *
  *     (found) ── not found ──▶ ABSENT ── for `settle`, and looked at again ──▶ (gone)
  *        ▲                       │

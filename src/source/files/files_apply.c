@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a piece of walking has found: the tree is made to agree with it, and so is the
- * list of the host. */
+ * Applies the reports of a walk: updates the tree and the list of the host. */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Completion of paths, one folder at a time, as shells do it: "do" becomes "docs/", and
- * "docs/" what is in that folder. Folders end in a slash. */
+ * Completion of paths, one folder at a time, as in shells: "do" becomes "docs/", and
+ * "docs/" the names in that folder. Folders end in a slash. */
 #include <string.h>
 
 #include <tidings/error.h>

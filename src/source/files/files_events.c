@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * inotify, one instance per source and one watch per folder. An event touches the file
- * that it names, once it is whole (files_saves.c), and makes a task of looking at it, so
- * that the list follows.
- * Where the kernel lost events, or there are no watches to be had, everything is walked:
- * once, or again and again. */
+ * that it names, once it is complete (files_saves.c), and creates a task to check it, so
+ * that the list follows. If the kernel lost events, or has no more watches, everything is
+ * walked: once, or periodically. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

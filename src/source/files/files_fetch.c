@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reading a file, in the thread pool. Memory is allocated by the loop: a read that fills
+ * Reads a file, in the thread pool. Memory is allocated by the loop: a read that fills
  * its buffer returns for a larger one. A fetch that is cancelled while its thread hangs
- * (an unreachable network) is answered at once; the rest ends by itself. */
+ * (an unreachable network) is answered at once; its thread ends by itself. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Taking the place of another source for the same URI, or folder of URIs. The tree is
- * what that one knew: the first walk makes it agree with what is there, as every walk
- * does, so whatever changed between the last event that was read and the first watch is
- * found. */
+ * Replaces another source for the same URI, or folder of URIs. The new source inherits
+ * its tree: the first walk updates it, as every walk does, so every change between the
+ * last event that was read and the first watch is found. */
 #include "source/files/files.h"
 
 /* Both may be of other folders, or include other files: what is not met by the walk goes.

@@ -2,11 +2,12 @@
  *
  * Paths below a root, as URIs and as open files.
  *
- * A relative path is names with '/' between them: none empty, none "." or "..". From a
- * URI it comes only that way: encoded dots are dots, and an encoded slash or NUL is
- * refused. What is opened is resolved by the kernel beneath the root, in the same step
- * (openat2), so nobody can swap a folder for a link in between. Where the kernel has no
- * openat2, each name is opened in its parent and no link is followed at all. */
+ * A relative path is names with '/' between them: none empty, none "." or "..". A path
+ * from a URI has to have this form, too: encoded dots are dots, and an encoded slash or
+ * NUL is refused. The kernel resolves a path beneath the root in the same step as it
+ * opens it (openat2), so no process can swap a folder for a link in between. If the
+ * kernel has no openat2, each name is opened in its parent and no link is followed at
+ * all. */
 #ifndef TDG_SOURCE_FILES_PATH_H
 #define TDG_SOURCE_FILES_PATH_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Files that are being saved. A save by `>`, an editor or `cp` is an empty file first,
- * then half of it, then the whole: subscribers are notified of the whole. So writing only
- * begins a record here, and its end is what touches the file:
+ * then half of it, then the whole: subscribers are notified of the whole. So a write only
+ * begins a record here, and the end of the record touches the file:
  *
  *                 written                      closed
  *     (nothing) ───────────▶ WRITING ─────────────────────────▶ CALM ──▶ (nothing)
@@ -11,14 +11,14 @@
  *     (nothing) ◀── quiet ── FORCED ◀──────────────────────────── WRITING
  *                                     written so often that nothing could be published
  *
- * Writing to a file behind a link, or where nothing is watched, has no events. There a
- * look that finds another file than before counts as written, one that finds the same as
- * closed, and a record whose time is over is looked at first.
+ * Writes to a file behind a link, or without a watch, cause no events. There a check that
+ * finds a changed file counts as a write, one that finds the same file as a close, and a
+ * file is checked first when the time of its record is over.
  *
- * What is read while a file is WRITING is for its readers only (see `passing` in
- * tdg__content_t), and so is what was written to while it was read. FORCED is the way out
- * of that for files whose writer never stops: what is read then is published as it is.
- * CALM remembers for how long nothing could be published, until something is. */
+ * Content that is read while a file is WRITING is for its readers only (see `passing` in
+ * tdg__content_t), and so is content that was written to while it was read. FORCED is for
+ * files whose writer never stops: their content is published as it is. CALM remembers for
+ * how long nothing could be published, until something is. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is to be looked at: tasks, and the pieces of walking that do them. One piece is in
- * the thread pool at a time; its reports are applied to the tree some hundred per turn of
- * the loop (files_apply.c), and only then the next piece begins. So nothing else changes
- * the tree in between, however large a folder that comes or goes:
+ * Tasks: the paths to check, and the jobs of walking that check them. One job is in the
+ * thread pool at a time; its reports are applied to the tree some hundred per turn of the
+ * loop (files_apply.c), and only then the next job begins. So nothing else changes the
+ * tree in between, however large an added or removed folder is:
  *
  *     RESTING ── tasks ──▶ WALKING ── reports ──▶ APPLYING ── all applied ──▶ RESTING
  *        ▲                    │

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is known of a folder: a node for each file and folder in it, found by parent and
+ * The known state of a folder: a node for each file and folder in it, found by parent and
  * name, and folders also by their inotify watch. About 100 bytes per file. Names are
  * bytes. One thread, the loop's. */
 #ifndef TDG_SOURCE_FILES_TREE_H

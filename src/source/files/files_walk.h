@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Looking at a folder, in libuv's thread pool: a piece of work takes some tasks and
- * leaves reports, of which there is a fixed number. A folder with more entries is
- * continued by the next piece. The loop applies the reports in their order (files_apply.c)
- * before it starts the next piece.
+ * Walks a folder, in libuv's thread pool: a job takes some tasks and leaves reports, of
+ * which there is a fixed number. A folder with more entries is continued by the next job.
+ * The loop applies the reports in their order (files_apply.c) before it starts the next
+ * job.
  *
- * A folder is watched before it is read, so that what comes in meanwhile is reported by
- * one or the other. Nothing here allocates through our hooks, and nothing here is touched
- * by the loop while the work runs. */
+ * A folder is watched before it is read, so that an entry that is added meanwhile is
+ * reported by one or the other. Nothing here allocates through our hooks, and the loop
+ * does not touch this data while the job runs. */
 #ifndef TDG_SOURCE_FILES_WALK_H
 #define TDG_SOURCE_FILES_WALK_H
 

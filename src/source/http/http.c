@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Polls a URL. While somebody watches a URI, a timer asks for it at an interval, and what
- * was found last is kept together with its validators (ETag, Last-Modified), so that the
- * server can say "not modified". Reads ask as well. Nothing is asked, kept or held open
- * for a URI that nobody watches.
+ * Polls a URL. While a URI is watched, a timer requests it at an interval, and the last
+ * content is kept together with its validators (ETag, Last-Modified), so that the server
+ * can answer "not modified". Reads send a request as well. Nothing is requested, kept or
+ * held open for a URI that is not watched.
  *
- * The first watching asks at once, then after a random part of the interval, then every
- * interval, give or take a tenth: many resources do not ask at the same moment. While the
- * server is away the common half tries again, with growing waits; where the server says
- * Retry-After, nothing is asked before that. */
+ * The first subscription causes a request at once, then after a random part of the
+ * interval, then every interval, ± 10 %: many resources are not requested at the same
+ * moment. While the server is unreachable the common part retries, with growing waits;
+ * after a Retry-After, nothing is requested before that time. */
 #include "source/http/http_source.h"
 
 #include <string.h>

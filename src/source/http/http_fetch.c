@@ -111,7 +111,7 @@ static void job_fail(struct job *job, int status, int64_t retry_after_ms,
     job_fail_as(job, status, retry_after_ms, error, false);
 }
 
-#define NO_PART "the answer has no part that `pointer` names"
+#define NO_PART "the response has no part at `pointer`"
 
 static void job_done(struct job *job, struct found *found) {
     struct http *http = job->http;
@@ -160,7 +160,7 @@ static void part_is_cut(uv_work_t *work, int status) {
 
     job->working = false;
     if (rv == TDG_EJSON || rv == TDG_ENUMBER) {
-        snprintf(text, sizeof(text), "the answer is not JSON that can be read: %s",
+        snprintf(text, sizeof(text), "the response is not valid JSON: %s",
                  job->part_error.text);
         job_fail(job, TDG_EINVAL, -1, text);
     } else if (rv == TDG_ETOOLARGE) {
@@ -352,7 +352,7 @@ void tdg__http_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
 
     if (left > 0) {
         tdg__fetch_failed(fetch, TDG_EAWAY,
-                          "the server asked for no requests for another %" PRId64 " s",
+                          "Retry-After: no request for another %" PRId64 " s",
                           (left + 999) / 1000);
         return;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the files of the http source share: http.c (options, life), http_poll.c (URIs that
- * are watched, and when they are asked for) and http_fetch.c (asking). */
+ * What the files of the http source share: http.c (options, life cycle), http_poll.c
+ * (watched URIs, and when they are requested) and http_fetch.c (requests). */
 #ifndef TDG_SOURCE_HTTP_SOURCE_H
 #define TDG_SOURCE_HTTP_SOURCE_H
 

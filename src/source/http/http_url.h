@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The URL of an http source. It may hold variables of the source's URI template, as {id}.
- * A value that a client chose is percent-encoded where it is put in, and can change
- * neither scheme nor host nor the shape of the path: variables stand behind the host
- * only, and a value that would make an empty segment, "." or ".." names nothing (also
- * behind an encoded slash, which many servers undo). */
+ * The URL of an http source. It may contain variables of the source's URI template, as
+ * {id}. A value that a client chose is percent-encoded, and can change neither scheme nor
+ * host nor the structure of the path: variables are allowed after the host only, and a
+ * value that would make an empty segment, "." or ".." matches nothing (also after an
+ * encoded slash, which many servers decode). */
 #ifndef TDG_SOURCE_HTTP_URL_H
 #define TDG_SOURCE_HTTP_URL_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The end of a file that grows: its last complete lines. The path is followed, not the
- * file: when another one takes its place, or it is truncated, that one is read from then
+ * The end of a growing file: its last complete lines. The source follows the path, not
+ * the file: if another file replaces it, or it is truncated, that one is read from then
  * on. A file that is missing for less than GONE_MS is being rotated. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -113,7 +113,7 @@ static void fail(struct log *log, tdg__fetch_t *fetch, int status, int error) {
         /* Perhaps a slip in the path. One that was there before is no slip. */
         if (log->inode == 0 && !log->logged_missing)
             tdg__source_log(&log->source, TDG_LOG_NOTICE,
-                            "the file is not there yet; it is waited for");
+                            "the file does not exist yet; waiting for it");
         log->logged_missing = true;
         tdg__fetch_failed(fetch, status, "the file does not exist");
         break;
@@ -200,7 +200,7 @@ static void fetch_(tdg__source_t *source, tdg__fetch_t *fetch) {
     /* It has a thread of the pool, which all sources share: it gets no second one. */
     if (log->hangs) {
         tdg__fetch_failed(fetch, TDG_EAWAY,
-                          "an earlier reading of the file has not ended yet");
+                          "an earlier read of the file has not finished yet");
         return;
     }
     job = tdg__fetch_begin(fetch, sizeof(*job));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every callback of the owner may do anything, closing included. Therefore `turn` counts
- * the connections: code that calls a callback compares it before going on, and a query of
- * an earlier turn was lost with its connection. The record itself lives until the last
+ * A callback of the owner may do anything, including closing. Therefore `turn` counts the
+ * connections: code that calls a callback compares it before it continues, and a query of
+ * an earlier turn was lost with its connection. The record itself is freed when the last
  * handle is closed, which is never before control is back in the loop. */
 #include "source/postgres/pg_conn.h"
 
@@ -426,7 +426,7 @@ static void keep_end(tdg__pg_t *pg, PGresult *result) {
     pg->end.error = message != NULL ? message : PQresultErrorMessage(result);
     if (status != PGRES_FATAL_ERROR) {
         pg->end.status = TDG_EINVAL;
-        pg->end.error = "this kind of statement gives no rows";
+        pg->end.error = "this kind of statement returns no rows";
     }
 }
 

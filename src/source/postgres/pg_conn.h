@@ -2,12 +2,13 @@
  *
  * One connection to PostgreSQL on the loop, for queries one after the other and for
  * notifications. It connects on request, once; its owner decides whether to retry.
- * Nothing blocks: names are looked up by libuv, all else is libpq's non-blocking half.
- * Whatever waits for the server has a time limit: a silent server counts as unreachable.
+ * Nothing blocks: libuv looks up names, everything else is libpq's non-blocking
+ * interface. Everything that waits for the server has a time limit: a silent server
+ * counts as unreachable.
  *
- * Rows are handed over as they arrive and are not collected. A row whose taker wants no
- * more makes the server stop (a cancel request, from libuv's threads, as libpq can send
- * one only while it waits). */
+ * Rows are passed on as they arrive and are not collected. If the callback wants no more
+ * rows, the query is cancelled (by a cancel request, from libuv's threads, as libpq
+ * blocks while it sends one). */
 #ifndef TDG_SOURCE_PG_CONN_H
 #define TDG_SOURCE_PG_CONN_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads a URI: one statement, whose rows become text as they arrive. In JSON numbers,
- * booleans, json and null are what they are (NaN and the infinities are strings), all
- * else is the text that PostgreSQL writes. */
+ * Reads a URI: one statement, whose rows become text as they arrive. In JSON, numbers,
+ * booleans, json and null keep their types (NaN and the infinities are strings);
+ * everything else is the text that PostgreSQL writes. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Taking the place of another source, in a reload. Where both read tables, the first
- * snapshot of the new one is compared with that of the old one. A query has no such list:
- * there the connection of the old source goes on listening for the new one, until that
- * one listens itself and the old one has passed on all notifications from before:
+ * Replaces another source, in a reload. If both read tables, the first snapshot of the
+ * new one is compared with that of the old one. A query has no such list: its old
+ * connection listens for the new source, until that one listens itself and the old one
+ * has passed on all earlier notifications:
  *
  *     old:  LISTEN ──── notifications ──▶ heir ── SELECT 1, twice ──▶ closed
  *     new:        connecting ──── LISTEN ────────┘
  *
- * Another reload may come before that, so there may be several, each with the next one as
- * its heir. They end one after the other, the oldest first: its notifications go through
- * the others, of which some have never listened. */
+ * Another reload may happen before that, so there may be several, each with the next one
+ * as its heir. They end one after the other, the oldest first: its notifications pass
+ * through the others, some of which have never listened. */
 #include <assert.h>
 
 #include "source/postgres/pg_source.h"

@@ -94,7 +94,7 @@ static void read_keys(struct maker *maker) {
     }
     if (trigger->key_count == 0 && maker->failed == 0)
         problem(maker, "table",
-                "`table` needs `key`: the column or columns that name a row");
+                "`table` needs `key`: the column or columns that identify a row");
 }
 
 static const char *column_of(const tdg__pg_trigger_t *trigger, const char *variable) {

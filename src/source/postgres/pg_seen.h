@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Numbers by URI. A source has two such tables: what its table held when we last looked,
- * as a digest for each URI (NOTIFY is not stored for a lost connection, so after an outage
- * the table is compared with this), and the last notified operation on a row. */
+ * Numbers by URI. A source has two such tables: the previous state of its table, as a
+ * digest for each URI (NOTIFY is not stored for a lost connection, so after an outage the
+ * table is compared with this), and the last notified operation on a row. */
 #ifndef TDG_SOURCE_PG_SEEN_H
 #define TDG_SOURCE_PG_SEEN_H
 

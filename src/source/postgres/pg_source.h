@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A source of the kind postgres from inside: what postgres.c (options, life), pg_watch.c
- * (the connection, listening, watching) and pg_fetch.c (reading) share. Nobody else
- * includes this. */
+ * The inside of a postgres source: what postgres.c (options, life cycle), pg_watch.c (the
+ * connection, listening, watching) and pg_fetch.c (reading) share. No other file includes
+ * this. */
 #ifndef TDG_SOURCE_PG_SOURCE_H
 #define TDG_SOURCE_PG_SOURCE_H
 

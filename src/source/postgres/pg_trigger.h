@@ -3,13 +3,13 @@
  * The trigger that notifies of the changes of a table: SQL that `tidings postgres install`
  * prints or runs, and the SQL that removes it.
  *
- * One function per table, named as the default channel, beside the table; two triggers,
- * for rows and for TRUNCATE, with fixed names, so that a second install replaces the
- * first. A comment on the function, its mark, says which table and channel it is for:
+ * One function per table, named like the default channel, in the table's schema; two
+ * triggers, for rows and for TRUNCATE, with fixed names, so that a second install
+ * replaces the first. A comment on the function, its mark, has the table and the channel:
  * `tidings notifies of "shop"."orders" on the channel "tidings_shop_orders"`. The event
  * triggers (pg_ddl.h) find it by that, also after the table was replaced by another; a
- * source finds out whether it will be notified. A notification is {"op": …, "key":
- * {column: text, …}}; without "key" where that would not fit into the 8,000 bytes of a
+ * source determines from it whether it will be notified. A notification is {"op": …,
+ * "key": {column: text, …}}; without "key" if that does not fit into the 8,000 bytes of a
  * payload, and for TRUNCATE. Keys are text as our own connection writes it, whatever the
  * settings of the session that changes the row. */
 #ifndef TDG_SOURCE_PG_TRIGGER_H

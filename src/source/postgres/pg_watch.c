@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The connection of a source comes and goes, listens, and compares; see postgres.c for
- * the whole of it. */
+ * The connection of a source: connecting, listening, and comparing; postgres.c has the
+ * overview. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -254,7 +254,7 @@ static void log_trigger(tdg__pg_source_t *postgres, char enabled) {
             tdg__source_log(&postgres->source, TDG_LOG_WARNING,
                             "%s %s; `tidings postgres install --table ...` makes one. "
                             "Until then the table is checked every %" PRId64
-                            " ms, if the statistics of the server say that it changed",
+                            " ms, if the statistics of the server show a change",
                             postgres->plan.table_name, cases[i].text, postgres->probe_ms);
 }
 
@@ -289,7 +289,7 @@ static void compare_state(tdg__pg_source_t *postgres) {
     if (differs)
         tdg__source_log(&postgres->source, TDG_LOG_NOTICE,
                         "%s has changed in a way that fires no trigger: everything is "
-                        "looked at again",
+                        "read again",
                         postgres->plan.table_name);
     if (differs || postgres->altered)
         resync(postgres);

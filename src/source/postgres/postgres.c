@@ -127,7 +127,7 @@ static int open_source(tdg__source_t *source) {
     if (rv == 0)
         rv = tdg__pg_create(&opts, &postgres->pg);
     if (rv < 0) {
-        tdg__source_log(source, TDG_LOG_ERROR, "cannot begin: %s", tdg_strerror(rv));
+        tdg__source_log(source, TDG_LOG_ERROR, "cannot start: %s", tdg_strerror(rv));
         return rv;
     }
     tdg__text_init(&postgres->uri, 3 * TDG__TEMPLATE_MAX_LEN);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Resources that exist only because somebody published them: POST /publish and
- * `tidings publish`. What is here is gone with the process. */
+ * Resources that exist only through publishing: POST /publish and `tidings publish`. They
+ * end with the process. */
 #include "base/alloc.h"
 #include "source/common/source.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * An endpoint that is called when something has happened: the body of the request becomes
- * the content, or only signals a change. The caller proves itself by a signature over the
- * body, as GitHub makes it, or by a secret in a header.
+ * An endpoint that others call when something has happened: the body of the request
+ * becomes the content, or only signals a change. The caller is authenticated by a
+ * signature over the body, as GitHub makes it, or by a secret in a header.
  *
- * A delivery that arrives twice (GitHub's X-GitHub-Delivery) is answered and not published
- * again. That id is not part of what is signed, so this helps against repetitions, not
- * against a recorded request. */
+ * A delivery that arrives twice (GitHub's X-GitHub-Delivery) is answered and not
+ * published again. The signature does not cover that id, so this helps against
+ * repetitions, not against replayed requests. */
 #include "source/push/webhook.h"
 
 #include <string.h>
@@ -134,7 +134,7 @@ static int open_hook(tdg__source_t *source) {
     int rv = tdg__random(hook->keys, sizeof(hook->keys));
 
     if (rv < 0)
-        tdg__source_log(source, TDG_LOG_ERROR, "cannot begin: %s", tdg_strerror(rv));
+        tdg__source_log(source, TDG_LOG_ERROR, "cannot start: %s", tdg_strerror(rv));
     return rv;
 }
 

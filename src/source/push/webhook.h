@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a kind with an endpoint of its own (webhook) needs of HTTP: a request arrives as
- * bytes and header fields, an answer leaves. The host listens. */
+ * What a kind with its own endpoint (webhook) needs of HTTP: a request arrives as bytes
+ * and header fields, a response leaves. The host listens. */
 #ifndef TDG_SOURCE_WEBHOOK_H
 #define TDG_SOURCE_WEBHOOK_H
 

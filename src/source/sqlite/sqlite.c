@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * The rows of a query on a database file. All work with the database happens in the
- * thread pool, one job at a time: a query that is waited for, a look at the version that
- * SQLite gives to what others have written, or the end of the connection.
+ * thread pool, one job at a time: a query, a check of the version that SQLite maintains
+ * for writes by others, or the end of the connection.
  *
- * While it is watched, the version is looked at at an interval, and at once when something
- * happens to the file. A writer changes the file a moment before others can see what it
- * wrote, so such a look is repeated twice, a little later.
+ * While it is watched, the version is checked at an interval, and at once when the file
+ * changes. A writer changes the file a moment before others can read what it wrote, so
+ * that check is repeated twice, a little later.
  *
  *                  watch             first look             look: another version is
  *     UNWATCHED ──────────▶ ARMING ─────────────▶ VERSIONED  a change, of everything
@@ -150,7 +150,7 @@ static void on_file(tdg__source_t *source) {
 }
 
 static const tdg__path_watch_ops_t file_ops = {
-    .changed = on_file, .instead = "changes are noticed as often as `every` says"};
+    .changed = on_file, .instead = "changes are noticed at the interval `every`"};
 
 static int watch(tdg__source_t *source, const tdg_target_t *target) {
     static const char *const also[] = {"-wal", "-journal", NULL};

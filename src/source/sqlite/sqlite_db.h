@@ -4,8 +4,9 @@
  * the thread pool: one call at a time, on any thread.
  *
  * The connection cannot write: the file is opened for reading only, the query must be a
- * single statement that returns rows, and an authorizer lets nothing pass but SELECT. It
- * is opened when it is needed, and again when another file has taken the path. */
+ * single statement that returns rows, and an authorizer permits only SELECT. The
+ * connection is opened when it is needed, and again when another file has replaced the
+ * database. */
 #ifndef TDG_SOURCE_SQLITE_DB_H
 #define TDG_SOURCE_SQLITE_DB_H
 

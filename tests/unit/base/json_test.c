@@ -123,8 +123,8 @@ static void refuses_what_is_not_json(void **state) {
         {"\"\xed\xa0\x80\"", 1, "the string is not UTF-8"},
         {"{\"\xff\":1}", 2, "the string is not UTF-8"},
         {"\xef\xbb\xbf{}", 0, "expected a value"},
-        {"{\"a\":1,\"a\":2}", 7, "this key is there twice"},
-        {"{\"a\":1,\"\\u0061\":2}", 7, "this key is there twice"},
+        {"{\"a\":1,\"a\":2}", 7, "this key appears twice"},
+        {"{\"a\":1,\"\\u0061\":2}", 7, "this key appears twice"},
         {"[1] // no", 4, "expected the end"},
     };
 

@@ -117,9 +117,9 @@ static void what_is_wrong_is_said(void **state) {
         {{URL, .argv = program}, "not both"},
         {{.argv = (const char *const[]){NULL}}, "no name"},
         {{.argv = (const char *const[]){"", NULL}}, "no name"},
-        {{.argv = program, .token_file = "t"}, "are for a URL"},
-        {{.argv = program, .proxy = "http://p"}, "are for a URL"},
-        {{URL, .cwd = "/"}, "are for a program"},
+        {{.argv = program, .token_file = "t"}, "require a URL"},
+        {{.argv = program, .proxy = "http://p"}, "require a URL"},
+        {{URL, .cwd = "/"}, "require a program"},
         {{URL, .proxy = "socks5://p"}, "proxy"},
 
         {{.url = "localhost:8808"}, "http:// or https://"},

@@ -267,7 +267,7 @@ static void refused(struct fake *f, tdg_era_t era, const struct refusal *refusal
     }
     assert_int_equal(note->calls, 0);
     assert_int_equal(f->core->counts.retrying, 1);
-    assert_true(fake_logged(f, "a:1 is refused for now, retrying"));
+    assert_true(fake_logged(f, "a:1 is temporarily refused, retrying"));
     fake_pass(f, 1000);
     if (era == TDG_ERA_MODERN)
         play_ack(f, fake_find(f, method), NULL, "");

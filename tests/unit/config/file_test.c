@@ -182,7 +182,7 @@ static void every_message(void **state) {
         {"sever:\n", "1:1: sever: unknown section; did you mean server?"},
         {"blah: 1\n", "1:1: blah: unknown section; the sections are server, publish, "
                       "resources and reload-on-change"},
-        {"files: docs\n", "1:1: files: this belongs into an entry of resources:, as - "
+        {"files: docs\n", "1:1: files: this belongs in an entry of resources:, as - "
                           "files: …"},
         {"server: 5\n", "1:9: server: this is one value; a map is expected, options with "
                         "their values"},
@@ -201,10 +201,10 @@ static void every_message(void **state) {
          "follow "
          "the host, such as http://127.0.0.1:8808"},
         {"server:\n  legacy: false\n  modern: false\n",
-         "3:11: server.modern: legacy and modern are both off; nothing would be left to "
-         "speak"},
+         "3:11: server.modern: legacy and modern are both off; at least one is "
+         "needed"},
         {"server:\n  timing: immediate\n  window: 2s\n",
-         "3:11: server.window: with `timing: immediate` nothing waits"},
+         "3:11: server.window: this has no effect with `timing: immediate`"},
         {"server:\n  window: 2s\n  longest-wait: 1s\n",
          "3:17: server.longest-wait: the longest wait is shorter than the window"},
         {"publish:\n  key: ''\n",

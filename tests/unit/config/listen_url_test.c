@@ -71,7 +71,7 @@ static void addresses_are_written_as_they_are_read(void **state) {
 }
 
 static void what_is_no_address_is_said(void **state) {
-    static const char no_host[] = "there is no host in it; write an address, such as "
+    static const char no_host[] = "the host is missing; write an address, such as "
                                   "http://127.0.0.1:8808 or http://[::1]:8808";
     static const char no_scheme[] =
         "it must begin with http://, such as http://127.0.0.1:8808";
@@ -88,8 +88,8 @@ static void what_is_no_address_is_said(void **state) {
         {"", no_scheme},
         {"127.0.0.1:80", no_scheme},
         {"tcp://127.0.0.1:80", no_scheme},
-        {"https://127.0.0.1:443", "https is not spoken here; listen on http and put a "
-                                  "proxy with TLS in front"},
+        {"https://127.0.0.1:443", "https is not supported; listen on http and put a "
+                                  "TLS proxy in front"},
         {"http://", no_host},
         {"http://:80", no_host},
         {"http://[::1:80", no_host},

@@ -114,7 +114,7 @@ static void what_is_no_json_is_refused(void **state) {
         {"server:\n  name: a\n", "1:1: " NO_YAML "expected a value"},
         {"# only\n", "1:1: " NO_YAML "expected a value"},
         {"{\"é\": 1,\n  \"b\" 2}", "2:7: " NO_YAML "expected a colon"},
-        {"{\"a\": 1,\n \"a\": 2}", "2:2: " NO_YAML "this key is there twice"},
+        {"{\"a\": 1,\n \"a\": 2}", "2:2: " NO_YAML "this key appears twice"},
         {"[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]",
          "1:17: " NO_YAML "nested more than 16 deep"},
         {"{} {}", "1:4: " NO_YAML "expected the end"},
@@ -135,7 +135,7 @@ static void a_map_of_many_names_is_refused(void **state) {
     for (int i = 0; i < NAMES; i++)
         at += sprintf(at, "%s\"n%d\":1", i > 0 ? "," : "", i);
     sprintf(at, "}}");
-    assert_refused(text, "1:6: a: there are more than 1,000 names in one place");
+    assert_refused(text, "1:6: a: there are more than 1,000 names in one map");
     free(text);
 }
 

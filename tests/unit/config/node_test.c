@@ -104,17 +104,17 @@ static void says_what_is_not_understood(void **state) {
          "needed\n2:4: anchors (&name) are not supported; repeat the value where "
          "it is needed"},
         {"a: !!str 1\nb: !x y\nc: !z [1]\nd: !z {}\n",
-         "1:4: tags (!name) are not understood; leave it out, or put the text in quotes\n"
-         "2:4: tags (!name) are not understood; leave it out, or put the text in quotes\n"
-         "3:4: tags (!name) are not understood; leave it out, or put the text in quotes\n"
-         "4:4: tags (!name) are not understood; leave it out, or put the text in quotes"},
-        {"a: 1\nb: 2\na: 3\n", "3:1: \"a\" is there twice in the same place"},
-        {"? [1]\n: 2\n", "1:3: a name must stand here, followed by a colon"},
-        {"? {a: 1}\n: 2\n", "1:3: a name must stand here, followed by a colon"},
+         "1:4: tags (!name) are not supported; remove it, or put the text in quotes\n"
+         "2:4: tags (!name) are not supported; remove it, or put the text in quotes\n"
+         "3:4: tags (!name) are not supported; remove it, or put the text in quotes\n"
+         "4:4: tags (!name) are not supported; remove it, or put the text in quotes"},
+        {"a: 1\nb: 2\na: 3\n", "3:1: \"a\" appears twice in the same map"},
+        {"? [1]\n: 2\n", "1:3: expected a name, followed by a colon"},
+        {"? {a: 1}\n: 2\n", "1:3: expected a name, followed by a colon"},
         {"a: 1\n---\nb: 2\n",
          "2:1: a second document begins here; there can be only one"},
-        {"a: \"x\\0y\"\n", "1:4: a text cannot hold a NUL byte"},
-        {"\"x\\0y\": 1\n", "1:1: a name cannot hold a NUL byte"},
+        {"a: \"x\\0y\"\n", "1:4: a text cannot contain a NUL byte"},
+        {"\"x\\0y\": 1\n", "1:1: a name cannot contain a NUL byte"},
         {"a:\n\tb: 1\n", "2:1: this line begins with a tab; indent with spaces"},
         {"a: [1\nb: 2\n",
          "2:2: this is not valid YAML: did not find expected ',' or ']' (while "
@@ -157,7 +157,7 @@ static void bounds_hold(void **state) {
     tdg__node_destroy(node);
     sprintf(end, "last: 1\n");
     assert_refused(text, strlen(text),
-                   "1001:7: there are more than 1,000 names in one place");
+                   "1001:7: there are more than 1,000 names in one map");
 
     end = text;
     for (int i = 1; i < TDG__NODE_MAX_NODES; i++) /* the list is one too */

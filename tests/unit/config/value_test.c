@@ -196,8 +196,8 @@ static void what_has_to_be_set_is_known(void **state) {
 
 static void what_cannot_be_put_in_is_said(void **state) {
     static const char unclosed[] =
-        "a ${ has no end; write ${NAME}, or $${ for a literal ${";
-    static const char nameless[] = "a ${…} holds no name of a variable; write ${NAME} or "
+        "a ${ is not closed; write ${NAME}, or $${ for a literal ${";
+    static const char nameless[] = "a ${…} has no valid variable name; write ${NAME} or "
                                    "${NAME:-text}, or $${ for a literal ${";
     static const struct {
         const char *text, *says;
@@ -212,7 +212,7 @@ static void what_cannot_be_put_in_is_said(void **state) {
         {"${A:b}", nameless},
         {"${TDG_BYTES}", "the environment variable TDG_BYTES is not valid UTF-8"},
         {"${TDG_LONG}${TDG_LONG}",
-         "with what the environment puts in it is longer than 65536 bytes"},
+         "the value is longer than 65536 bytes after replacing its variables"},
         {"${AAAAAAAAAABBBBBBBBBBCCCCCCCCCCDDDDDDDDDDEEEEEEEEEEFFFFFFFFFFGGGGGGGGGG}",
          nameless},
     };

@@ -18,7 +18,7 @@ static atomic_int refusals_logged;
 static void count_refusals(void *user, tdg_log_level_t level, const char *message) {
     (void)user;
     (void)level;
-    if (strstr(message, "large answers") != NULL)
+    if (strstr(message, "large responses") != NULL)
         atomic_fetch_add(&refusals_logged, 1);
 }
 

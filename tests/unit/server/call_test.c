@@ -297,7 +297,7 @@ static void a_result_beyond_the_bound_is_an_error(void **state) {
     tdg_request_reply_text(fake_begin(f, &fake_read), text);
     free(text);
     assert_said(f, 0, SAID_ANSWER, -32603,
-                ERROR("7", "{'code':-32603, 'message':'The answer is too large'}"));
+                ERROR("7", "{'code':-32603, 'message':'The response is too large'}"));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

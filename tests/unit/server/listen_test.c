@@ -734,7 +734,7 @@ static void a_server_that_stops_says_so_before_an_acknowledgement(void **state) 
 
     listen_to(&f->one, "{'resourceSubscriptions':['a:1']}");
     tdg_server_stop_soon(f->served.server);
-    client_expect(&f->one, "'message':'The server stops'");
+    client_expect(&f->one, "'message':'The server is stopping'");
     client_expect_end(&f->one);
 }
 

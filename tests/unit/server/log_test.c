@@ -71,7 +71,7 @@ static void expect_line(const struct lines *lines, size_t index, tdg_log_level_t
 /* ---- Events ------------------------------------------------------------- */
 
 #define REFUSED "a connection was refused: max_connections is reached"
-#define NOT_ACCEPTED "connections cannot be accepted for the moment"
+#define NOT_ACCEPTED "connections cannot be accepted at the moment"
 
 static void what_repeats_is_counted_for_a_second(void **state) {
     struct lines *lines = *state;
@@ -215,8 +215,7 @@ static void tells_that_a_stop_was_forced(void **state) {
     legacy_send(&client, HOLD);
     request = served_take(&served, &client);
     tdg_server_stop(served.server);
-    assert_int_equal(said(lines, "the time to stop is over; connections that are cut: 1"),
-                     1);
+    assert_int_equal(said(lines, "stop_timeout_ms has expired; connections cut: 1"), 1);
     expect_line(lines, lines->count - 1, TDG_LOG_INFO, "stopped");
     tdg_request_reply_text(request, "late");
     client_done(&client);

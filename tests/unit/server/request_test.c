@@ -75,7 +75,7 @@ static void texts_must_be_utf8(void **state) {
     for (size_t i = 0; i < 4; i++)
         assert_said(f, i, SAID_ANSWER, -32603,
                     ERROR("7", "{'code':-32603,"
-                               "'message':'The answer cannot be encoded'}"));
+                               "'message':'The response cannot be encoded'}"));
 }
 
 /* On the worker's thread the pool encodes what is large; the answer is the same. */

@@ -476,9 +476,9 @@ static void does_not_wait_longer_than_told(void **state) {
     }
     assert_int_equal(client_response(&legacy), 503);
     assert_body(&legacy, "'id':7");
-    assert_body(&legacy, "'message':'The server stops'");
+    assert_body(&legacy, "'message':'The server is stopping'");
     assert_int_equal(client_response(&modern), 503);
-    assert_body(&modern, "'message':'The server stops'");
+    assert_body(&modern, "'message':'The server is stopping'");
     client_done(&legacy);
     client_done(&modern);
     served_destroy(&served);
@@ -509,7 +509,7 @@ static void says_that_it_stops_where_that_can_be_said(void **state) {
     client_expect(&stream, "'progress':1");
     tdg_server_stop(served.server);
     assert_int_equal(client_response(&batch), 503);
-    assert_body(&batch, "'message':'The server stops'");
+    assert_body(&batch, "'message':'The server is stopping'");
     assert_false(body_has(&batch, "'id'"));
     assert_null(client_message(&stream));
     assert_false(stream.ended);

@@ -201,7 +201,7 @@ static void variables_are_arguments_or_environment(void **state) {
     harness_expect(&f->harness, "c:a%20b/%3Btouch%20evil",
                    "<id=a b><a b;touch evil><{other}>");
     /* It would be taken for an option. */
-    expect_failure(f, "c:-x/1", TDG_ENOTFOUND, "cannot be given");
+    expect_failure(f, "c:-x/1", TDG_ENOTFOUND, "cannot be passed");
     harness_close(&f->harness);
 
     open_in(f, "command: 'echo \"$TIDINGS_id:{id}\" $TIDINGS_URI'\nshell: true\n"
@@ -809,7 +809,7 @@ static void what_makes_no_sense_is_refused(void **state) {
     harness_refuses("command: [df, -h]\nshell: true\nuri: c:x\n", "one text");
     harness_refuses("command: ['{x}', -h]\nuri: c:{x}\n", "cannot be a variable");
     harness_refuses("command: [a]\nmode: lines\nevery: 1s\nuri: c:x\n", "interval");
-    harness_refuses("command: [a]\nenv: {'A=B': c}\nuri: c:x\n", "hold =");
+    harness_refuses("command: [a]\nenv: {'A=B': c}\nuri: c:x\n", "contain =");
     harness_refuses("command: [a]\nmax-programs: 0\nuri: c:x\n", "max-programs");
     harness_refuses("command: [a]\n", "needs a uri");
 }

@@ -167,12 +167,12 @@ static void half_a_body_is_no_content(void **state) {
     page_set(f, (struct page){
                     .manner = RAW, .headers = "Content-Length: 10\r\n", .body = "half"});
     page_expect_failure(f, TDG_EAWAY,
-                        " closed the connection in the middle of its answer");
+                        " closed the connection in the middle of its response");
     page_set(f, (struct page){.manner = RAW,
                               .headers = "Transfer-Encoding: chunked\r\n",
                               .body = "4\r\nhalf\r\n"});
     page_expect_failure(f, TDG_EAWAY,
-                        " closed the connection in the middle of its answer");
+                        " closed the connection in the middle of its response");
     page_set(f, (struct page){.manner = RAW,
                               .headers = "Transfer-Encoding: chunked\r\n",
                               .body = "4\r\nhalf\r\n0\r\n\r\n"});
@@ -249,7 +249,7 @@ static void what_is_no_http_is_no_answer(void **state) {
 
     page_open(f, "timeout: 2s\n");
     page_set(f, (struct page){.status = "9999 \x01", .manner = RAW, .body = "x"});
-    page_expect_failure(f, TDG_EAWAY, " does not answer in HTTP");
+    page_expect_failure(f, TDG_EAWAY, " does not speak HTTP");
 }
 
 static void closing_does_not_wait(void **state) {

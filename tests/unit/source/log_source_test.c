@@ -172,11 +172,11 @@ static void missing_at_the_start_with_its_folder(void **state) {
     assert_int_equal(reading.status, TDG_ENOTFOUND);
     assert_non_null(strstr(reading.error, "does not exist"));
     reading_done(&reading);
-    harness_wait(&f->harness, LOGGED, "the file is not there yet");
+    harness_wait(&f->harness, LOGGED, "the file does not exist yet");
     harness_watch(&f->harness, "log:x");
     reading = harness_read(&f->harness, "log:x");
     reading_done(&reading);
-    assert_int_equal(harness_count(&f->harness, LOGGED, "not there"), 0); /* once */
+    assert_int_equal(harness_count(&f->harness, LOGGED, "not exist yet"), 0); /* once */
     folder_mkdir(&f->folder, "later");
     folder_write(&f->folder, "later/a.log", "here\n");
     harness_wait_for_text(&f->harness, "log:x", "here\n");
@@ -190,7 +190,7 @@ static void a_missing_file_that_is_watched_is_logged(void **state) {
 
     open_log(f, "a.lgo", "");
     harness_watch(&f->harness, "log:x");
-    harness_wait(&f->harness, LOGGED, "the file is not there yet");
+    harness_wait(&f->harness, LOGGED, "the file does not exist yet");
     harness_close(&f->harness);
 }
 

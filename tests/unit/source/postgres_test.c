@@ -287,7 +287,8 @@ static const struct {
      REFUSES "25006)"},
     {"SELECT pg_read_file('/etc/passwd')", "permission denied", REFUSES "42501)"},
     {"SELECT 1; SELECT 2", "multiple commands", REFUSES "42601)"},
-    {"COPY orders TO STDOUT", "gives no rows", "the source does not give this content"},
+    {"COPY orders TO STDOUT", "returns no rows",
+     "the source does not provide this content"},
 };
 
 static void a_wrong_query_is_an_error_that_tells(void **state) {

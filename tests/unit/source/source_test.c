@@ -895,9 +895,9 @@ static void what_a_template_has_is_tried_again(void **state) {
 
 static void timing_that_means_nothing_is_refused(void **state) {
     (void)state;
-    harness_refuses("memory: m:1\nwindow: 2s\n", "window: this belongs to `timing`");
-    harness_refuses("memory: m:1\ntiming: immediate\nlongest-wait: 2s\n",
-                    "nothing waits");
+    harness_refuses("memory: m:1\nwindow: 2s\n",
+                    "window: this has no effect without `timing`");
+    harness_refuses("memory: m:1\ntiming: immediate\nlongest-wait: 2s\n", "no effect");
     harness_refuses("memory: m:1\ntiming: debounce\nwindow: 2s\nlongest-wait: 1s\n",
                     "shorter than the window");
 }

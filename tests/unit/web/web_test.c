@@ -645,7 +645,7 @@ static void every_wait_has_a_limit(void **state) {
     assert_int_equal(f->talk.heads, 0);
     assert_non_null(strstr(f->talk.error, "has not answered within 100 ms"));
     limited(f, "/never", 0, 1, 100);
-    assert_non_null(strstr(f->talk.error, "has not sent all within 100 ms"));
+    assert_non_null(strstr(f->talk.error, "has not sent everything within 100 ms"));
     limited(f, "/dribble", 200, 1000, 0);
     assert_int_equal(f->talk.heads, 0);
 }
@@ -712,10 +712,10 @@ static void broken_answers_end_as_away(void **state) {
         const char *path, *error;
         int heads;
     } cases[] = {
-        {"/cut", "in the middle of its answer", 1},
-        {"/closes", "without an answer", 0},
-        {"/garbage", "does not answer in HTTP", 0},
-        {"/switch", "does not answer in HTTP", 0},
+        {"/cut", "in the middle of its response", 1},
+        {"/closes", "without a response", 0},
+        {"/garbage", "does not speak HTTP", 0},
+        {"/switch", "does not speak HTTP", 0},
         {"/headers", "headers from 127.0.0.1", 0},
     };
     struct fixture *f = *state;
