@@ -8,6 +8,7 @@
 
 #include <tidings/error.h>
 
+#include "base/alloc.h"
 #include "fuzz.h"
 #include "source/command/command.h"
 
@@ -53,13 +54,13 @@ static void start_with(const tdg__command_source_t *command, const char *uri,
             check_shell(command, argv);
         else
             check_argv(command, argv, count);
-        tdg__command_strings_free(argv);
+        tdg__free_strings(argv);
     }
     rv = tdg__command_env(command, uri, &env);
     require(rv == 0 || rv == TDG_ENOTFOUND);
     if (rv == 0) {
         check_env(env);
-        tdg__command_strings_free(env);
+        tdg__free_strings(env);
     }
 }
 
