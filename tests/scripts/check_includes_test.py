@@ -64,11 +64,19 @@ class Tree(unittest.TestCase):
     def test_finds_an_include_that_is_not_listed(self):
         self.write("src/net/tcp/conn.c", '#include "net/udp/conn.h"\n#include "base/list.h"\n')
         self.write("src/net/udp/conn.h", "")
-        self.finds("net/tcp may not include ^net/udp: net/tcp/conn.c")
+        self.finds("net/tcp may not use ^net/udp: net/tcp/conn.c")
+
+    def test_finds_a_call_whose_header_came_with_another(self):
+        self.write("src/net/tcp/conn.h", "")
+        self.write("src/net/udp/conn.c", '#include "base/list.h"\n#include "net/tcp/conn.h"\n'
+                   "void tdg__udp_open(void) {\n}\n")
+        self.write("cli/main.c", '#include "net/tcp/conn.h"\n#include "ask/ask.h"\n'
+                   "int main(void) {\n    tdg__udp_open();\n}\n")
+        self.finds("cli may not use net/udp: cli/main.c")
 
     def test_finds_an_edge_that_is_not_used(self):
         self.write("cli/ask/ask.h", "")
-        self.finds("cli/ask does not include base any more")
+        self.finds("cli/ask does not use base any more")
 
     def test_finds_a_room_that_is_not_listed_and_one_that_is_gone(self):
         self.write("src/log/log.h", "")

@@ -404,7 +404,8 @@ static int create_workers(tdg_server_t *server, uv_loop_t *loop) {
     if (own(server)->pipe_in < 0)
         return 0;
     return tdg__stdio_open(server->workers[0], own(server)->pipe_in,
-                           own(server)->pipe_out, own(server)->pipe_erlmcp);
+                           own(server)->pipe_out, own(server)->pipe_erlmcp,
+                           tdg_server_stop_soon);
 }
 
 /* Back to the time before the start, but for the sockets: they are closed. */

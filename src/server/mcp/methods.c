@@ -282,7 +282,8 @@ static void on_complete(tdg__call_t *call, const tdg__mcp_request_t *request) {
         return;
     }
     if (call->entry->complete == NULL) {
-        tdg_request_reply_completion(call, json_array(), 0, false);
+        tdg__call_answer(
+            call, json_pack("{s:{s:[], s:b}}", "completion", "values", "hasMore", false));
         return;
     }
 

@@ -34,12 +34,17 @@ struct stdio {
     tdg__session_t *session; /* NULL: no legacy client has spoken yet */
     tdg__queue_t listens, batches;
     bool finishing;
+    void (*over)(tdg_server_t *server);
     void (*done)(void *arg);
     void *done_arg;
 };
 
 static struct stdio *stdio_of(tdg__channel_t *channel) {
     return TDG__RECORD(struct stdio, channel, channel);
+}
+
+static void end(struct stdio *stdio) {
+    stdio->over(stdio->channel.worker->server);
 }
 
 /* ---- Writing ------------------------------------------------------------ */
@@ -51,7 +56,7 @@ static void look_after_writing(struct stdio *stdio) {
     if (outlet->queued > MAX_QUEUED)
         tdg__line_pause(stdio->line, true);
     if (outlet->broken)
-        tdg_server_stop_soon(stdio->channel.worker->server);
+        end(stdio);
 }
 
 static void write_line(struct stdio *stdio, const char *text, size_t len) {
@@ -185,10 +190,8 @@ static bool in_flight(const struct stdio *stdio, const char *id) {
 }
 
 static void listen_over(void *owner, bool broken) {
-    const struct stdio *stdio = owner;
-
     if (broken)
-        tdg_server_stop_soon(stdio->channel.worker->server);
+        end(owner);
 }
 
 static const tdg__listen_ops_t listen_ops = {
@@ -261,7 +264,7 @@ static void serve_modern(struct stdio *stdio, const tdg__rpc_message_t *message)
 
 /* Its end would be the end of the program. */
 static void fail_session(tdg__session_t *session) {
-    tdg_server_stop_soon(session->feed.worker->server);
+    end(stdio_of(session->home));
 }
 
 static const tdg__session_ops_t session_ops = {
@@ -403,7 +406,7 @@ static void on_drained(void *user) {
 
     tdg__worker_refresh(stdio->channel.worker);
     if (tdg__line_outlet(stdio->line)->broken)
-        tdg_server_stop_soon(stdio->channel.worker->server);
+        end(stdio);
     tdg__line_pause(stdio->line, false);
     if (stdio->session != NULL)
         tdg__feed_drained(&stdio->session->feed);
@@ -411,9 +414,7 @@ static void on_drained(void *user) {
 }
 
 static void on_ended(void *user) {
-    struct stdio *stdio = user;
-
-    tdg_server_stop_soon(stdio->channel.worker->server);
+    end(user);
 }
 
 static void stop(tdg__front_t *front) {
@@ -465,7 +466,8 @@ static const tdg__front_ops_t front_ops = {
     .alone = "the pipe",
 };
 
-int tdg__stdio_open(tdg__worker_t *worker, int input, int output, bool erlmcp) {
+int tdg__stdio_open(tdg__worker_t *worker, int input, int output, bool erlmcp,
+                    void (*over)(tdg_server_t *server)) {
     assert(worker->net != NULL); /* whose scratch buffer it writes by */
     static const tdg__line_calls_t calls = {on_line, on_drained, on_ended};
     const tdg_server_opts_t *opts = &worker->server->opts;
@@ -473,6 +475,7 @@ int tdg__stdio_open(tdg__worker_t *worker, int input, int output, bool erlmcp) {
     if (stdio == NULL)
         return TDG_ENOMEM;
 
+    stdio->over = over;
     tdg__queue_init(&stdio->listens);
     tdg__queue_init(&stdio->batches);
     tdg__channel_init(&stdio->channel, &ops, worker, erlmcp);

@@ -10,9 +10,10 @@
 
 #include "server/context/context.h"
 
-/* Opens the pipe as a front of the worker, which has HTTP already. When input has ended,
- * or the pipe is beyond repair, the server stops. Returns 0, TDG_ENOMEM or TDG_ESYSTEM.
- * */
-int tdg__stdio_open(tdg__worker_t *worker, int input, int output, bool erlmcp);
+/* Opens the pipe as a front of the worker, which has HTTP already. `over` is called when
+ * input has ended or the pipe is broken, perhaps several times: the server has no client
+ * any more. Returns 0, TDG_ENOMEM or TDG_ESYSTEM. */
+int tdg__stdio_open(tdg__worker_t *worker, int input, int output, bool erlmcp,
+                    void (*over)(tdg_server_t *server));
 
 #endif
