@@ -46,9 +46,11 @@ static int set_metrics(tdg_client_t *client, const char *cpu, const char *memory
 }
 
 static void print_subscriptions(tdg_client_t *client) {
-    json_t *list = tdg_client_subscriptions(client), *uri;
+    json_t *list, *uri;
     size_t i;
 
+    if (tdg_client_subscriptions(client, &list) < 0)
+        return;
     json_array_foreach(list, i, uri) printf("Subscribed to %s\n", json_string_value(uri));
     fflush(stdout);
     json_decref(list);

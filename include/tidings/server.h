@@ -322,8 +322,11 @@ TDG_API void tdg_server_wait(tdg_server_t *server);
 
 /* For programs that only serve: starts, waits for SIGINT, SIGTERM, the end of the pipe or
  * the hang-up of the terminal, and stops; a second signal ends the process at once.
- * SIGHUP from elsewhere is ignored. Returns 0, or TDG_EINVAL, TDG_ENOMEM or TDG_ESYSTEM
- * for the reasons of tdg_server_start(). */
+ * SIGHUP from elsewhere is ignored. Returns 0, or
+ *
+ *   TDG_EINVAL   the server was started before, or has no address and no pipe
+ *   TDG_ENOMEM   out of memory
+ *   TDG_ESYSTEM  no thread, descriptor or address is available */
 TDG_API int tdg_server_run(tdg_server_t *server);
 
 /* ---- Requests: how callbacks answer ------------------------------------- */
@@ -386,9 +389,15 @@ TDG_API const char *tdg_request_variable(const tdg_request_t *request, const cha
  * more counts as nothing). Borrowed until the request is answered. */
 TDG_API const json_t *tdg_request_client(const tdg_request_t *request);
 
-/* Does what tdg_server_notify_updated() does, for the server of the request. Returns 0,
- * or, and nothing is notified, TDG_EAGAIN, TDG_EENDED, TDG_EINVAL, TDG_EMETADATA,
- * TDG_ENOMEM or TDG_EURILEN for the reasons there. */
+/* Does what tdg_server_notify_updated() does, for the server of the request. Returns 0, or
+ * one of these codes, in which case nothing is notified:
+ *
+ *   TDG_EAGAIN     too many changes are waiting; retry later
+ *   TDG_EENDED     the server is stopping, or has stopped
+ *   TDG_EINVAL     the URI is empty, or the metadata is not an object
+ *   TDG_EMETADATA  the metadata is larger than 16 KiB
+ *   TDG_ENOMEM     out of memory
+ *   TDG_EURILEN    the URI is too long */
 TDG_API int tdg_request_notify_updated(tdg_request_t *request, const char *uri,
                                        json_t *metadata);
 
@@ -557,8 +566,14 @@ TDG_API int tdg_server_notify_updated(tdg_server_t *server, const char *uri,
                                       json_t *metadata);
 
 /* A resource was deleted: its subscribers get an update of change_type "deleted", at
- * once. Returns 0, or, and nothing is notified, TDG_EAGAIN, TDG_EENDED, TDG_EINVAL,
- * TDG_EMETADATA, TDG_ENOMEM or TDG_EURILEN for the reasons there. */
+ * once. Returns 0, or one of these codes, in which case nothing is notified:
+ *
+ *   TDG_EAGAIN     too many changes are waiting; retry later
+ *   TDG_EENDED     the server is stopping, or has stopped
+ *   TDG_EINVAL     the URI is empty, or the metadata is not an object
+ *   TDG_EMETADATA  the metadata is larger than 16 KiB
+ *   TDG_ENOMEM     out of memory
+ *   TDG_EURILEN    the URI is too long */
 TDG_API int tdg_server_notify_deleted(tdg_server_t *server, const char *uri,
                                       json_t *metadata);
 

@@ -211,8 +211,11 @@ static json_t *do_unsubscribe(driven_t *driven, const json_t *line) {
 }
 
 static json_t *do_subscriptions(driven_t *driven, const json_t *line) {
+    json_t *uris;
+    int rv = tdg_client_subscriptions(driven->client, &uris);
+
     (void)line;
-    return with(0, NULL, "uris", tdg_client_subscriptions(driven->client));
+    return rv == 0 ? with(0, NULL, "uris", uris) : driver_answer(rv, NULL);
 }
 
 static json_t *do_watch_lists(driven_t *driven, const json_t *line) {

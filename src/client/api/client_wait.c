@@ -355,10 +355,17 @@ static void start_subscriptions(tdg__core_t *core, wait_task_t *wait) {
     json_decref(list);
 }
 
-json_t *tdg_client_subscriptions(tdg_client_t *client) {
+int tdg_client_subscriptions(tdg_client_t *client, json_t **ret) {
     wait_task_t wait = {.start = start_subscriptions};
+    int rv;
 
-    return look(client, &wait) == 0 ? wait.result : NULL;
+    if (ret == NULL)
+        return TDG_EINVAL;
+
+    rv = look(client, &wait);
+    if (rv == 0)
+        *ret = wait.result;
+    return rv;
 }
 
 static void start_watch_lists(tdg__core_t *core, wait_task_t *wait) {

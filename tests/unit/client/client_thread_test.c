@@ -158,7 +158,7 @@ static void stopping_ends_all_calls(void **state) {
     assert_int_equal(tdg_client_send(client, "echo", json_object(), 0, NULL, NULL),
                      TDG_EENDED);
     assert_int_equal(tdg_client_facts(client, &facts), TDG_EENDED);
-    assert_null(tdg_client_subscriptions(client));
+    assert_int_equal(tdg_client_subscriptions(client, &result), TDG_EENDED);
     tdg_client_counters(client, &counts);
     assert_int_equal(counts.requests, 0);
     tdg_client_close(client);
@@ -405,7 +405,8 @@ static void wrong_arguments_are_refused(void **state) {
     INVALID(tdg_client_facts(client, NULL));
     INVALID(tdg_client_ping(NULL, NULL));
     assert_int_equal(tdg_client_fd(NULL), -1);
-    assert_null(tdg_client_subscriptions(NULL));
+    INVALID(tdg_client_subscriptions(NULL, &result));
+    INVALID(tdg_client_subscriptions(client, NULL));
     tdg_client_close(client);
 }
 
@@ -509,7 +510,7 @@ static void subscriptions_are_known(void **state) {
     assert_int_equal(codes[1], TDG_EINVAL);
     assert_int_equal(tdg_client_unsubscribe(client, "a:1", NULL), 0);
     assert_int_equal(tdg_client_unsubscribe(client, "a:1", NULL), TDG_ENOTFOUND);
-    list = tdg_client_subscriptions(client);
+    assert_int_equal(tdg_client_subscriptions(client, &list), 0);
     assert_json_equal(list, "['a:2']");
     json_decref(list);
     tdg_client_counters(client, &counts);
@@ -627,7 +628,7 @@ static void on_event(void *user, tdg_client_t *client, const tdg_event_t *event)
     called->facts_code = tdg_client_facts(client, &facts);
     if (called->facts_code == 0)
         tdg_server_facts_done(&facts);
-    list = tdg_client_subscriptions(client);
+    assert_int_equal(tdg_client_subscriptions(client, &list), 0);
     called->subscriptions = json_array_size(list);
     json_decref(list);
     called->send_code = tdg_client_send(client, "echo", json_pack("{s:i}", "n", 1), 0,

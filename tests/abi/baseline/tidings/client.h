@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A client: connects to an MCP server of either era by URL or by starting a program, and
- * from then on looks after the connection itself. What is subscribed stays subscribed,
- * through broken streams, restarted servers and lost sessions; and what may have changed
- * meanwhile is reported.
+ * maintains the connection from then on. Subscriptions survive broken streams, restarted
+ * servers and lost sessions; resources that may have changed meanwhile are reported.
  *
  *     tdg_client_opts_t opts = {.url = "http://127.0.0.1:8808/mcp"};
  *     tdg_client_t *client;
@@ -22,8 +21,8 @@
  * Threads: a client has a thread of its own, which does all its work. Every function may
  * be called from any thread, also several at a time, except that functions that wait for
  * the server must not be called from a callback of the same client (TDG_EINVAL): use
- * tdg_client_send() there. Those that work there say so. Calls that wait do so up to the
- * client's `timeout_ms`.
+ * tdg_client_send() there. The comments of functions that work in callbacks say so. Calls
+ * that wait do so for at most the client's `timeout_ms`.
  *
  * Strings given are copied. JSON is jansson's: "stolen" means that the reference is ours
  * from then on, even on failure; "borrowed" is valid during the call; "new" is yours to
@@ -31,10 +30,10 @@
  * reaches you; texts are valid UTF-8, and may still contain anything.
  *
  * Options: in a struct of options, zero in a field means its default. Later releases add
- * fields at the end, and programs that were compiled before go on working: functions that
- * end in _sized are given the size that the struct had then, by the inline functions
- * beside them, which are the ones to call. TDG_ENOTSUP from such a function: the program
- * is newer than the library, and sets a field that the library does not know. */
+ * fields at the end, and programs that were compiled before go on working: call the
+ * inline functions, which pass the size that the struct had at compile time to the
+ * functions that end in _sized. TDG_ENOTSUP from such a function: the program is newer
+ * than the library, and sets a field that the library does not know. */
 #ifndef TIDINGS_CLIENT_H
 #define TIDINGS_CLIENT_H
 
@@ -59,48 +58,47 @@ typedef struct tdg_client tdg_client_t;
 /* Why a call failed, beyond its code. Functions that wait take one and may be given NULL.
  * It is written on failure only. `data` is new: free it with tdg_failure_done(). */
 typedef struct tdg_failure {
-    int code;          /* what the function returned */
-    int rpc_code;      /* of the server's JSON-RPC error; 0: it was none */
-    int http_status;   /* of the answer, where that was the trouble; else 0 */
-    bool passing;      /* a subscription: refused for a reason that may pass; see there */
-    char message[512]; /* one line for people: what happened, and where */
-    json_t *data;      /* of the JSON-RPC error, or NULL */
+    int code;             /* what the function returned */
+    int rpc_code;         /* of the server's JSON-RPC error; 0: none */
+    int http_status;      /* of the response, if it is the reason; else 0 */
+    bool passing;         /* a subscription: temporarily refused; see there */
+    char message[512];    /* one line for people: what happened, and where */
+    json_t *data;         /* of the JSON-RPC error, or NULL */
     uint64_t reserved[6]; /* for later releases, which do not grow this struct */
 } tdg_failure_t;
 
 TDG_API void tdg_failure_done(tdg_failure_t *failure); /* may be all zero */
 
-/* What every function that talks to the server and takes a `failure` may return, besides 0
- * and what its own comment lists:
+/* The codes of functions that contact the server:
  *
  *   TDG_EINVAL     an argument is not valid, or it is called from a callback
  *   TDG_ENOMEM     out of memory
- *   TDG_EREFUSED   the server answered with an error: see `rpc_code`; or authentication or
- *                  authorisation failed (`http_status` 401 or 403); or it did not
- *                  acknowledge a subscription, and gives no reason that the client knows
- *   TDG_ENOTFOUND  there is no such resource
- *   TDG_ENOTSUP    the server does not offer this at all, or the resource is not
- *                  subscribable
- *   TDG_EURI       what was to be subscribed to is no URI for the server
- *   TDG_ETIMEDOUT  no answer in time; the request was cancelled
- *   TDG_EAWAY      the server is unreachable, or was lost before it answered
+ *   TDG_EREFUSED   the server answered with an error: see `rpc_code`; or authentication
+ *                  or authorisation failed (`http_status` 401 or 403); or it did not
+ *                  acknowledge a subscription, without a reason that the client knows
+ *   TDG_ENOTFOUND  no such resource
+ *   TDG_ENOTSUP    the server does not support this, or the resource is not subscribable
+ *   TDG_EURI       the server rejects the subscribed URI as invalid
+ *   TDG_ETIMEDOUT  no response in time; the request was cancelled
+ *   TDG_EAWAY      the server is unreachable, or the connection was lost before the
+ *                  response
  *   TDG_EJSON      the reply is not valid MCP
  *   TDG_ETOOLARGE  the reply exceeds `max_message_bytes`
- *   TDG_EAGAIN     10,000 requests are under way already; nothing was sent
+ *   TDG_EAGAIN     10,000 requests are waiting already; nothing was sent
  *   TDG_EENDED     the client is being closed */
 
 /* ---- Events ------------------------------------------------------------- */
 
 typedef enum tdg_event_kind {
     TDG_EVENT_UPDATED, /* a subscribed resource has changed, or may have */
-    TDG_EVENT_DELETED, /* it is gone; the subscription stays, as it may return */
-    TDG_EVENT_LOST,    /* the subscription is over: refused after a reconnect. See code */
-    TDG_EVENT_LIST_CHANGED, /* what the server offers has changed, or may have: `list` */
-    TDG_EVENT_DOWN,         /* updates do not arrive for now. See code and message */
-    TDG_EVENT_UP,      /* updates arrive again; those of what may have changed follow */
-    TDG_EVENT_MESSAGE, /* the server logs: `metadata` has level, logger and data */
-    TDG_EVENT_CLOSED,  /* given up for good (TDG_CLIENT_ONE_LIFE, or 401 or 403): the
-                               last one */
+    TDG_EVENT_DELETED, /* it was deleted; the subscription stays */
+    TDG_EVENT_LOST,    /* the subscription ended: refused after a reconnect. See code */
+    TDG_EVENT_LIST_CHANGED, /* a list of the server changed, or may have: `list` */
+    TDG_EVENT_DOWN,         /* updates are interrupted. See code and message */
+    TDG_EVENT_UP,           /* updates arrive again; those of missed changes follow */
+    TDG_EVENT_MESSAGE,      /* the server logs: `metadata` has level, logger and data */
+    TDG_EVENT_CLOSED, /* the client gave up (TDG_CLIENT_ONE_LIFE, or 401 or 403): the
+                               last event */
 } tdg_event_kind_t;
 
 typedef enum tdg_list_kind {
@@ -110,28 +108,28 @@ typedef enum tdg_list_kind {
     TDG_LIST_PROMPTS,
 } tdg_list_kind_t;
 
-/* One thing that happened. Fields that do not apply are zero. Events that are not fetched
- * yet merge: there is at most one waiting per resource, and it has the newest. Made by the
- * library only: later releases may add fields at the end. */
+/* One event. Fields that do not apply are zero. Events that are not fetched yet merge: at
+ * most one waits per resource, and it has the newest state. Only the library creates
+ * events: later releases may add fields at the end. */
 typedef struct tdg_event {
     tdg_event_kind_t kind;
     tdg_list_kind_t list;
-    const char *uri;        /* the resource; may differ from what was subscribed to, where
-                               that was a template */
-    int64_t version;        /* the server's dev.tidings/version; 0: it gives none */
-    uint32_t merged;        /* earlier changes that this one stands for as well */
+    const char *uri;        /* the resource; not the subscribed target if that is a
+                               template */
+    int64_t version;        /* the server's dev.tidings/version; 0: none */
+    uint32_t merged;        /* earlier changes that this event includes */
     bool maybe;             /* it is unknown whether it changed: there was a gap */
     bool polled;            /* found by reading, not notified by the server */
-    bool older;             /* its metadata.version is lower than that of the one before,
-                               and the server gives no dev.tidings/version: it came late,
-                               or the application counts anew */
+    bool older;             /* its metadata.version is lower than the previous one, and
+                               there is no dev.tidings/version: it arrived late, or the
+                               application has reset its counter */
     int64_t at_ms;          /* when it arrived, since 1970 */
-    const json_t *metadata; /* of the change, an object; NULL: none was given */
-    const json_t *contents; /* with reread: array of what was read after the change */
+    const json_t *metadata; /* of the change, an object; NULL: none */
+    const json_t *contents; /* with reread: the `contents` of the read after the change */
     int code;               /* DOWN, LOST, CLOSED: why; UPDATED with reread: why it could
-                               not be read; any: TDG_ETOOLARGE where contents or metadata
+                               not be read; any: TDG_ETOOLARGE if contents or metadata
                                were left out, as 64 MiB of them wait already; else 0 */
-    const char *message;    /* the same for people; NULL where code is 0 */
+    const char *message;    /* the same for people; NULL if code is 0 */
 } tdg_event_t;
 
 TDG_API void tdg_event_free(tdg_event_t *event); /* NULL is accepted */
@@ -139,15 +137,15 @@ TDG_API void tdg_event_free(tdg_event_t *event); /* NULL is accepted */
 /* Called on the client's thread; `event` is borrowed. Must not wait. */
 typedef void (*tdg_event_fn)(void *user, tdg_client_t *client, const tdg_event_t *event);
 
-/* The server asks for something before it can answer: `method` is "elicitation/create",
+/* The server requests input before it can answer: `method` is "elicitation/create",
  * "sampling/createMessage" or "roots/list" with its params (borrowed; may be NULL).
  * Returns the result, stolen by the client; NULL declines. Called on the client's thread;
  * it must not wait for this client. */
 typedef json_t *(*tdg_input_fn)(void *user, const char *method, const json_t *params);
 
-/* How far a call of a tool is: `params` of notifications/progress (borrowed), with
- * `progress` and perhaps `total` and `message`. Called on the client's thread; it must
- * not wait for this client. */
+/* The progress of a tool call: `params` of notifications/progress (borrowed), with
+ * `progress`, and optionally `total` and `message`. Called on the client's thread; it
+ * must not wait for this client. */
 typedef void (*tdg_progress_fn)(void *user, const json_t *params);
 
 /* One line that a program writes to its standard error, without its end; borrowed. Called
@@ -157,16 +155,16 @@ typedef void (*tdg_stderr_fn)(void *user, const char *line);
 /* ---- Connecting --------------------------------------------------------- */
 
 typedef enum tdg_era {
-    TDG_ERA_FIND,   /* ask the server, and remember */
-    TDG_ERA_MODERN, /* 2026-07-28 and nothing else */
+    TDG_ERA_FIND,   /* detect it, and remember */
+    TDG_ERA_MODERN, /* 2026-07-28 only */
     TDG_ERA_LEGACY, /* 2025-11-25 and older */
 } tdg_era_t;
 
 enum {
-    TDG_CLIENT_PATIENT = 1 << 0,  /* an unreachable server is tried again, until the time
-                                     for connecting is over */
-    TDG_CLIENT_ONE_LIFE = 1 << 1, /* the client does not reconnect: CLOSED; nor does it
-                                     retry a subscription that is refused */
+    TDG_CLIENT_PATIENT = 1 << 0,  /* retry the first connection until connect_timeout_ms
+                                     is over */
+    TDG_CLIENT_ONE_LIFE = 1 << 1, /* do not reconnect (CLOSED), and do not retry a refused
+                                     subscription */
     TDG_CLIENT_LOGS = 1 << 2,     /* ask for the server's log messages */
     /* Send credentials over http: to other machines. */
     TDG_CLIENT_INSECURE_TOKEN = 1 << 3,
@@ -175,7 +173,7 @@ enum {
 /* Zero means the default, given in brackets. One of `url` and `argv` is required. No time
  * can be switched off: the longest is 49 days (UINT32_MAX). */
 typedef struct tdg_client_opts {
-    const char *url;         /* http:// or https://; a path-less one gets /mcp */
+    const char *url;         /* http:// or https://; the path defaults to /mcp */
     const char *const *argv; /* a program to start, looked up in PATH; ends with NULL */
     const char *const *env;  /* its whole environment, "NAME=value"; [ours] */
     const char *cwd;         /* [ours] */
@@ -183,7 +181,7 @@ typedef struct tdg_client_opts {
     const char *const *headers; /* more headers, "Name: value"; ends with NULL. They are
                                    sent to the scheme, host and port of `url` only */
     const char *token_file; /* sent as Authorization: Bearer; read again when the server
-                               does not take it any more */
+                               refuses the token */
     const char *ca_file;    /* certificates to trust [the system's] */
     const char *proxy;      /* URL of an HTTP proxy [none] */
 
@@ -194,12 +192,12 @@ typedef struct tdg_client_opts {
     uint32_t connect_timeout_ms; /* until connected, in total [30,000] */
     uint32_t timeout_ms;         /* of a call of this header, in total [60,000] */
     uint32_t quiet_ms; /* a stream without a byte for so long is checked by a second one,
-                          and what is subscribed is read and compared; twice as long every
-                          time, up to 10 minutes, until something was missed [60,000].
+                          and subscribed resources are read and compared; the wait then
+                          doubles up to 10 minutes, until something was missed [60,000].
                           Servers that announce their keep-alive interval (ours do) need
-                          no check: after three intervals without one the stream is dead */
-    uint32_t retry_ms; /* first wait before connecting again; grows, with jitter,
-                          never below what the server asks for [500] */
+                          no check: their stream is dead after three intervals */
+    uint32_t retry_ms; /* first wait before reconnecting; grows, with jitter, and is never
+                          shorter than the server's `retry` or Retry-After [500] */
     uint32_t retry_max_ms;     /* up to this [30,000] */
     uint32_t retry_per_minute; /* attempts, at most [20] */
 
@@ -208,17 +206,17 @@ typedef struct tdg_client_opts {
 
     tdg_event_fn on_event;       /* NULL: events wait for tdg_client_next() */
     tdg_input_fn on_input;       /* NULL: the server gets an error */
-    tdg_progress_fn on_progress; /* NULL: the server is not asked for progress */
+    tdg_progress_fn on_progress; /* NULL: no progress is requested */
     tdg_log_fn log;          /* what the client does: connects, waits, gives up. On its
-                                thread; must not wait for this client. NULL: nothing */
-    tdg_stderr_fn on_stderr; /* NULL: what a program writes there is dropped */
+                                thread; must not wait for this client. NULL: no log */
+    tdg_stderr_fn on_stderr; /* NULL: the standard error of a program is dropped */
     void *user;              /* given to all callbacks */
 } tdg_client_opts_t;
 
-/* Connects and finds out which era the server speaks. Stores a new client in *ret.
- * `failure` may be NULL. Besides the codes above returns
+/* Connects and detects the server's era. Stores a new client in *ret. `failure` may be
+ * NULL. Besides the codes above returns
  *
- *   TDG_ESYSTEM  no thread or descriptor is to be had: see `message`
+ *   TDG_ESYSTEM  no thread or descriptor is available: see `message`
  *   TDG_ENOTSUP  (also) a field of the options is unknown to the library */
 TDG_API int tdg_client_connect_sized(const tdg_client_opts_t *opts, size_t opts_size,
                                      tdg_client_t **ret, tdg_failure_t *failure);
@@ -228,36 +226,36 @@ static inline int tdg_client_connect(const tdg_client_opts_t *opts, tdg_client_t
     return tdg_client_connect_sized(opts, sizeof(*opts), ret, failure);
 }
 
-/* Begins to close, and does not wait for it. From then on every function of this client
- * returns TDG_EENDED, also those that wait already, and there are no more events. For the
- * thread that wants to end others: stop, wait until they have left, close. From any
- * thread, also from a callback; a second call does nothing. NULL is accepted. */
+/* Begins to close, without waiting. From then on every function of this client returns
+ * TDG_EENDED, also those that wait already, and there are no more events. If other
+ * threads use the client: stop, wait until they have finished, close. From any thread,
+ * also from a callback; a second call does nothing. NULL is accepted. */
 TDG_API void tdg_client_stop(tdg_client_t *client);
 
-/* Unsubscribes, says goodbye (a legacy session is deleted, a program gets the end of its
- * input, SIGTERM after 2 s and SIGKILL after 2 more), waits for that no longer than 5 s,
- * and frees the client. Calls that wait return TDG_EENDED; a call that begins later uses
- * freed memory, so where other threads go on calling, see tdg_client_stop(). No callback
- * begins after it has returned; one that takes longer than the 5 s is still running then.
- * NULL is accepted. Not from a callback, where it does nothing. */
+/* Unsubscribes, ends the connection (a legacy session is deleted; the input of a program
+ * is closed, followed by SIGTERM after 2 s and SIGKILL after 2 s more), waits at most 5 s
+ * for that, and frees the client. Calls that wait return TDG_EENDED; a call that begins
+ * later uses freed memory, so if other threads may still call, see tdg_client_stop(). No
+ * callback begins after it has returned; one that takes longer than the 5 s is still
+ * running then. NULL is accepted. Not from a callback, where it does nothing. */
 TDG_API void tdg_client_close(tdg_client_t *client);
 
 /* What is known about the server. tdg_server_facts_done() releases all of it. */
 typedef struct tdg_server_facts {
     tdg_era_t era;              /* MODERN or LEGACY */
     bool subscribe;             /* it supports subscriptions to resources */
-    bool ours;                  /* it has shown cursors: gaps are exact */
+    bool ours;                  /* it sends cursors: missed updates are known exactly */
     const char *protocol;       /* such as "2025-11-25" */
     const char *transport;      /* "http", "sse" (that of 2024-11-05) or "stdio" */
-    const char *name, *version; /* as the server has introduced itself; "" if not */
+    const char *name, *version; /* as the server has introduced itself; else "" */
     json_t *info;               /* serverInfo; new reference */
     json_t *capabilities;       /* new reference */
-    json_t *supported;          /* versions it has named, an array; new reference */
+    json_t *supported;          /* versions that it lists, an array; new reference */
     const char *instructions;   /* NULL: none */
 } tdg_server_facts_t;
 
-/* Fills *ret with what is known now; a server may have been replaced by another one since
- * the last time. Does not wait for the server, and works in callbacks. Returns 0, or
+/* Fills *ret with what is known now; the server may have been replaced since the last
+ * call. Does not wait for the server, and works in callbacks. Returns 0, or
  *
  *   TDG_EENDED  the client is being closed
  *   TDG_EINVAL  `ret` is NULL
@@ -278,20 +276,20 @@ static inline void tdg_server_facts_done(tdg_server_facts_t *facts) {
 typedef struct tdg_client_counters_t {
     /* Now. */
     uint64_t subscriptions;
-    uint64_t retrying; /* of these: refused for now, and retried later */
+    uint64_t retrying; /* of these: temporarily refused, and retried */
     uint64_t pending;  /* events that are not fetched yet */
 
     /* Since the client connected first. */
     uint64_t requests;   /* sent */
-    uint64_t sessions;   /* of the legacy era, begun */
+    uint64_t sessions;   /* of the legacy era, started */
     uint64_t streams;    /* opened */
     uint64_t reconnects; /* of these: opened again after a loss */
     uint64_t updates;    /* notifications of resources that arrived */
-    uint64_t repeated;   /* of these: dropped, as known or older than known */
+    uint64_t repeated;   /* of these: dropped, as repeated or out of date */
     uint64_t older;      /* of these: reported, marked as `older` */
-    uint64_t keepalives; /* that arrived on silent streams */
+    uint64_t keepalives; /* that arrived on idle streams */
     uint64_t reads;      /* for reread and polling */
-    uint64_t lost;       /* events without memory or room: see tdg_client_next() */
+    uint64_t lost;       /* events for which there was no room: see tdg_client_next() */
 } tdg_client_counters_t;
 
 /* Fills *ret; all zero while the client is being closed. Works in callbacks. */
@@ -304,33 +302,36 @@ static inline void tdg_client_counters(tdg_client_t *client, tdg_client_counters
 
 /* ---- Subscriptions ------------------------------------------------------ */
 
-/* All zero: the server's defaults. The first seven are for servers that know
- * dev.tidings/options, and are ignored by others. */
+/* All zero: the server's defaults. The first seven are for servers that support
+ * dev.tidings/options; others ignore them. */
 typedef struct tdg_subscribe_opts {
     /* One of these three. 0: the server's default; -1: at once. */
     int64_t batch_ms, debounce_ms, throttle_ms;
     int64_t rate_limit_ms; /* 0: the server's default; -1: none */
-    json_t *filter;        /* an object as docs/engine.md has it; borrowed; NULL: none */
-    int64_t since_ms;      /* also notify of what changed in the last so many ms */
-    bool await_creation; /* legacy servers of ours: also subscribe to what does not exist
-                            yet; otherwise that is TDG_ENOTFOUND. Modern ones always do */
-    bool reread; /* read after every update, and report it with the contents; what is the
-                    same after a gap is not reported */
-    uint32_t poll_ms; /* as a fallback: read when there was no update for so long, and
+    json_t *filter;        /* an object, see docs/protocol.md; borrowed; NULL: none */
+    int64_t since_ms;      /* also notify of changes in the last so many ms */
+    bool await_creation; /* legacy servers of ours: also subscribe to a resource that does
+                            not exist yet; otherwise TDG_ENOTFOUND. Modern: always */
+    bool reread; /* read after every update, and report it with the contents; unchanged
+                    content after a gap is not reported */
+    uint32_t poll_ms; /* as a fallback: read when no update has arrived for this long, and
                          report a difference; also for servers without subscriptions.
                          0: never */
 } tdg_subscribe_opts_t;
 
-/* Subscribes to a resource, or to a template that the server lists (every resource that
- * it matches is reported then). Returns when the server has acknowledged it: a change
- * from then on is reported. Subscribing again replaces the options. `opts` may be NULL.
- * A refusal that may pass (-32006, -32603, 429, 5xx) is retried with back-off for a tenth
- * of `timeout_ms` (6 s by default), then it is returned, with `passing` in the failure; to
- * go on, subscribe again. With TDG_CLIENT_ONE_LIFE it is returned at once. What was
- * acknowledged once is retried for as long as it takes. Besides the codes above returns
+/* Subscribes to a resource, or to a template that the server lists (then every matching
+ * resource is reported). Returns when the server has acknowledged it: changes from then
+ * on are reported. Subscribing again replaces the options. `opts` may be NULL. A
+ * temporary refusal (-32006, -32603, 429, 5xx) is retried with back-off for a tenth of
+ * `timeout_ms` (6 s by default), then it is returned, with `passing` in the failure; to
+ * go on, subscribe again. With TDG_CLIENT_ONE_LIFE it is returned at once. A subscription
+ * that was acknowledged once is retried for as long as it takes. Returns
+ * 0, TDG_EAGAIN, TDG_EAWAY, TDG_EENDED, TDG_EINVAL, TDG_EJSON, TDG_ENOMEM, TDG_ENOTFOUND,
+ * TDG_EREFUSED, TDG_ETIMEDOUT, TDG_ETOOLARGE or TDG_EURI (listed under "What went
+ * wrong"), or
  *
- *   TDG_ENOTSUP         (also) the server has no subscriptions, or none to this resource,
- *                       and `poll_ms` is 0; or a field of the options is unknown to the
+ *   TDG_ENOTSUP         the server has no subscriptions, or none to this resource, and
+ *                       `poll_ms` is 0; or a field of the options is unknown to the
  *                       library
  *   TDG_ESTREAMS        more than 64 different options
  *   TDG_ESUBSCRIPTIONS  more than `max_subscriptions`
@@ -348,8 +349,16 @@ static inline int tdg_client_subscribe(tdg_client_t *client, const char *uri,
 /* Subscribes to many resources at once, which costs one request where the era allows.
  * `codes`, of `count` elements, gets the outcome of each; may be NULL. Returns 0 when all
  * were acknowledged, else the first code that is not 0; the others are subscribed then.
- * Besides the codes above that is TDG_ENOTSUP (also), TDG_ESTREAMS, TDG_ESUBSCRIPTIONS or
- * TDG_EURILEN, for the reasons of tdg_client_subscribe(). */
+ * The codes are TDG_EAGAIN, TDG_EAWAY, TDG_EENDED, TDG_EINVAL, TDG_EJSON, TDG_ENOMEM,
+ * TDG_ENOTFOUND, TDG_EREFUSED, TDG_ETIMEDOUT, TDG_ETOOLARGE or TDG_EURI (listed under
+ * "What went wrong"), or
+ *
+ *   TDG_ENOTSUP         the server has no subscriptions, or none to this resource, and
+ *                       `poll_ms` is 0; or a field of the options is unknown to the
+ *                       library
+ *   TDG_ESTREAMS        more than 64 different options
+ *   TDG_ESUBSCRIPTIONS  more than `max_subscriptions`
+ *   TDG_EURILEN         a URI of more than 64 KiB */
 TDG_API int tdg_client_subscribe_all_sized(tdg_client_t *client, const char *const *uris,
                                            size_t count, const tdg_subscribe_opts_t *opts,
                                            size_t opts_size, int *codes,
@@ -362,77 +371,97 @@ static inline int tdg_client_subscribe_all(tdg_client_t *client, const char *con
                                           failure);
 }
 
-/* There is no event about it after this has returned, and those that wait are dropped.
- * What the server answers does not matter. Works in on_event and in what
- * tdg_client_send() calls, where it does not wait; not in on_input, on_progress, on_stderr
- * and log. Returns 0, or
+/* Unsubscribes: after it has returned there is no event about the URI, and waiting ones
+ * are dropped, whatever the server answers. Works in on_event and in the callback of
+ * tdg_client_send(), where it does not wait; not in on_input, on_progress, on_stderr and
+ * log. Returns 0, or
  *
  *   TDG_EENDED     the client is being closed
- *   TDG_EINVAL     an argument is NULL, or it is called from a callback that it does not
- *                  work in
+ *   TDG_EINVAL     an argument is NULL, or it is called from a callback in which it does
+ *                  not work
  *   TDG_ENOMEM     out of memory
  *   TDG_ENOTFOUND  it was not subscribed */
 TDG_API int tdg_client_unsubscribe(tdg_client_t *client, const char *uri,
                                    tdg_failure_t *failure);
 
-/* What is subscribed now: an array of strings, new; NULL when memory is out, or the
- * client is being closed. Works in callbacks. */
-TDG_API json_t *tdg_client_subscriptions(tdg_client_t *client);
+/* The current subscriptions: an array of strings, new, in *ret. Works in callbacks.
+ * Returns 0, or
+ *
+ *   TDG_EENDED  the client is being closed
+ *   TDG_EINVAL  an argument is NULL
+ *   TDG_ENOMEM  out of memory */
+TDG_API int tdg_client_subscriptions(tdg_client_t *client, json_t **ret);
 
-/* Asks for notifications when lists change: one bit, 1 << TDG_LIST_..., for each.
- * Replaces the lists of the last call; 0 is none, as at first. Templates go with
- * resources. */
+/* Subscribes to changes of lists: one bit, 1 << TDG_LIST_..., for each. Replaces the
+ * lists of the last call; 0 is none, the initial state. Templates belong to resources.
+ * Returns 0, or TDG_EAGAIN, TDG_EAWAY, TDG_EENDED, TDG_EINVAL, TDG_EJSON, TDG_ENOMEM,
+ * TDG_ENOTFOUND, TDG_ENOTSUP, TDG_EREFUSED, TDG_ETIMEDOUT or TDG_ETOOLARGE (listed under
+ * "What went wrong"). */
 TDG_API int tdg_client_watch_lists(tdg_client_t *client, unsigned lists,
                                    tdg_failure_t *failure);
 
 /* The next event, new, in *ret. Waits up to `timeout_ms`; 0: not at all, -1: for ever.
  * Returns 0, or
  *
- *   TDG_EENDED     closed for good, and all events are fetched
+ *   TDG_EENDED     the client is closed or gave up, and all events are fetched
  *   TDG_EINVAL     the client has `on_event`, or `ret` is NULL
- *   TDG_ENOMEM     events were lost: memory ran out, or more of them waited than are kept.
- *                  Anything may have changed. Returned once; the next call goes on
- *   TDG_ETIMEDOUT  there was none in time */
+ *   TDG_ENOMEM     events were lost: memory ran out, or too many were waiting. Anything
+ *                  may have changed. Returned once; the next call returns events again
+ *   TDG_ETIMEDOUT  no event in time */
 TDG_API int tdg_client_next(tdg_client_t *client, int timeout_ms, tdg_event_t **ret);
 
-/* A descriptor that is readable while tdg_client_next() would not have to wait, for
- * poll(2) and loops of your own. Do not read from it, nor close it. -1 where there is
- * `on_event`. */
+/* A descriptor that is readable while tdg_client_next() would not wait, for poll(2) and
+ * other event loops. Do not read from it or close it. -1 if `on_event` is set. */
 TDG_API int tdg_client_fd(tdg_client_t *client);
 
 /* ---- Requests ----------------------------------------------------------- */
 
-/* Everything in a list, all its pages: an array of what the protocol has, new. A tool
- * whose x-mcp-header annotations are invalid is left out over HTTP, and logged. A server
- * without that list: an empty array. */
+/* All entries of a list, from all its pages: an array as the protocol defines it, new.
+ * Over HTTP, a tool with invalid x-mcp-header annotations is left out, and logged. A
+ * server without that list: an empty array. Returns 0, or TDG_EAGAIN, TDG_EAWAY,
+ * TDG_EENDED, TDG_EINVAL, TDG_EJSON, TDG_ENOMEM, TDG_ENOTFOUND, TDG_ENOTSUP,
+ * TDG_EREFUSED, TDG_ETIMEDOUT or TDG_ETOOLARGE (listed under "What went wrong"). */
 TDG_API int tdg_client_list(tdg_client_t *client, tdg_list_kind_t list, json_t **ret,
                             tdg_failure_t *failure);
 
-/* The result of resources/read, new: an object with "contents". */
+/* The result of resources/read, new: an object with "contents". Returns 0, or TDG_EAGAIN,
+ * TDG_EAWAY, TDG_EENDED, TDG_EINVAL, TDG_EJSON, TDG_ENOMEM, TDG_ENOTFOUND, TDG_ENOTSUP,
+ * TDG_EREFUSED, TDG_ETIMEDOUT, TDG_ETOOLARGE or TDG_EURI (listed under "What went
+ * wrong"). */
 TDG_API int tdg_client_read(tdg_client_t *client, const char *uri, json_t **ret,
                             tdg_failure_t *failure);
 
 /* The results of tools/call and prompts/get, new. `arguments` is an object, stolen, or
- * NULL. A tool that says isError has answered: that is in the result. Over HTTP the
- * tool's definition is looked up for the headers that it may ask for. */
+ * NULL. A failed tool call returns 0, with isError in the result. Over HTTP the tool's
+ * definition is looked up for the headers that it may require. Both return 0, or
+ * TDG_EAGAIN, TDG_EAWAY, TDG_EENDED, TDG_EINVAL, TDG_EJSON, TDG_ENOMEM, TDG_ENOTFOUND,
+ * TDG_ENOTSUP, TDG_EREFUSED, TDG_ETIMEDOUT or TDG_ETOOLARGE (listed under "What went
+ * wrong"). */
 TDG_API int tdg_client_call(tdg_client_t *client, const char *tool, json_t *arguments,
                             json_t **ret, tdg_failure_t *failure);
 TDG_API int tdg_client_prompt(tdg_client_t *client, const char *prompt, json_t *arguments,
                               json_t **ret, tdg_failure_t *failure);
 
-/* What could complete an argument: the "completion" object of the answer, new. `ref` is a
- * prompt's name, or a URI template (which contains "://" or "{"). `context` holds other
- * arguments, an object of strings, stolen, or NULL. */
+/* What could complete an argument: the "completion" object of the response, new. `ref` is
+ * a prompt's name, or a URI template (which contains "://" or "{"). `context` holds other
+ * arguments, an object of strings, stolen, or NULL. Returns 0, or TDG_EAGAIN, TDG_EAWAY,
+ * TDG_EENDED, TDG_EINVAL, TDG_EJSON, TDG_ENOMEM, TDG_ENOTFOUND, TDG_ENOTSUP,
+ * TDG_EREFUSED, TDG_ETIMEDOUT or TDG_ETOOLARGE (listed under "What went wrong"). */
 TDG_API int tdg_client_complete(tdg_client_t *client, const char *ref,
                                 const char *argument, const char *value, json_t *context,
                                 json_t **ret, tdg_failure_t *failure);
 
-/* Checks that the server answers: ping, or in the modern era server/discover. */
+/* Checks that the server answers: ping, or in the modern era server/discover. Returns 0,
+ * or TDG_EAGAIN, TDG_EAWAY, TDG_EENDED, TDG_EINVAL, TDG_EJSON, TDG_ENOMEM, TDG_ENOTFOUND,
+ * TDG_ENOTSUP, TDG_EREFUSED, TDG_ETIMEDOUT or TDG_ETOOLARGE (listed under "What went
+ * wrong"). */
 TDG_API int tdg_client_ping(tdg_client_t *client, tdg_failure_t *failure);
 
-/* Any request, for what has no function here: its result, new. `params` is an object,
- * stolen, or NULL; what the era wants in `_meta` is added. `timeout_ms` 0: the client's.
- */
+/* Any request, for methods without a function here: its result, new. `params` is an
+ * object, stolen, or NULL; the `_meta` of the era is added. `timeout_ms` 0: the client's.
+ * Returns 0, or TDG_EAGAIN, TDG_EAWAY, TDG_EENDED, TDG_EINVAL, TDG_EJSON, TDG_ENOMEM,
+ * TDG_ENOTFOUND, TDG_ENOTSUP, TDG_EREFUSED, TDG_ETIMEDOUT, TDG_ETOOLARGE or, for methods
+ * of resources, TDG_EURI (listed under "What went wrong"). */
 TDG_API int tdg_client_request(tdg_client_t *client, const char *method, json_t *params,
                                uint32_t timeout_ms, json_t **ret, tdg_failure_t *failure);
 

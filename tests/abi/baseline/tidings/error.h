@@ -8,16 +8,16 @@
 extern "C" {
 #endif
 
-/* Every function that can fail returns an int: 0, or a negative code. Each function lists
- * its codes. TDG_EAGAIN always means that nothing happened, because too much is waiting
- * already, and that the same call may succeed later.
+/* Every function that can fail returns an int: 0, or a negative code. The comment of each
+ * function lists its codes. TDG_EAGAIN always means that nothing happened because too
+ * much is waiting already, and that the same call may succeed later.
  *
  * One list, expanded here into constants and in error.c into names and texts. */
 #define TDG_ERROR_MAP(X)                                                                 \
     X(EINVAL, -1, "invalid argument")                                                    \
     X(ENOMEM, -2, "out of memory")                                                       \
     X(ENOTFOUND, -3, "no such entry")                                                    \
-    X(EAGAIN, -4, "too much is waiting already; try again later")                        \
+    X(EAGAIN, -4, "too much is waiting already; retry later")                            \
     X(ETIMEDOUT, -5, "timed out")                                                        \
     X(EENDED, -6, "already closed")                                                      \
     X(EURI, -7, "not a valid URI (RFC 3986, with a scheme)")                             \
@@ -49,9 +49,10 @@ enum {
 #undef TDG_ERROR_CONSTANT
 };
 
-/* Where the operating system refused and its reason is known, the code is the errno,
- * moved: -1000 - EADDRINUSE, say. Functions of which this may be expected say "a code of
- * the system". Returns the errno of such a code, and 0 for every other one. */
+/* If the operating system refused and the reason is known, the code is the errno with an
+ * offset, such as -1000 - EADDRINUSE. The comments of functions that return such codes
+ * list "a code of the system". Returns the errno of such a code, and 0 for every other
+ * code. */
 static inline int tdg_system_error(int code) {
     return code < -1000 ? -1000 - code : 0;
 }

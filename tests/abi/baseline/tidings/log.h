@@ -19,8 +19,8 @@ typedef enum tdg_log_level {
     TDG_LOG_EMERGENCY,
 } tdg_log_level_t;
 
-/* One line of UTF-8 without its end, in English, at most TDG_LOG_MAX bytes; borrowed. On
- * which thread it is called, and how often, is said where a `log` is an option. */
+/* One line of UTF-8 without its end, in English, at most TDG_LOG_MAX bytes; borrowed. The
+ * comments of the options `log` describe on which thread and how often it is called. */
 typedef void (*tdg_log_fn)(void *user, tdg_log_level_t level, const char *message);
 
 enum { TDG_LOG_MAX = 1000 };

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* NULL or false in any field is what the comment says in brackets. */
+/* NULL or false in any field takes the default in brackets. */
 typedef struct tdg_sources_opts {
     const char *config_file;   /* docs/config.md describes it [none] */
     const char *const *paths;  /* files and folders to serve as well; ends with NULL */
@@ -26,18 +26,18 @@ typedef struct tdg_sources_opts {
     bool
         stdio; /* serve one client on standard input and output; HTTP only with `listen` */
 
-    tdg_log_fn log; /* what the operator should know [nothing] */
+    tdg_log_fn log; /* for the operator [no log] */
 
     /* The server runs: resources, tools and prompts of your own can be added to it.
      * Called once, on the thread that serves. The server is borrowed until
      * tdg_sources_serve() returns. */
     void (*started)(void *user, tdg_server_t *server);
-    void *user; /* handed to both */
+    void *user; /* passed to both */
 } tdg_sources_opts_t;
 
 /* Serves until SIGINT, SIGTERM, the end of standard input (`stdio`) or
- * tdg_server_stop_soon(); SIGHUP reads the config again. One at a time in a process, whose
- * signal handlers it uses meanwhile. Returns 0, or, once the reason is logged:
+ * tdg_server_stop_soon(); SIGHUP reloads the config. One at a time per process, whose
+ * signal handlers it replaces meanwhile. Returns 0, or, with the reason in the log:
  *
  *   a code of the system, as tdg_system_error() has it
  *                an address cannot be bound: EADDRINUSE, EACCES, ...
@@ -45,8 +45,8 @@ typedef struct tdg_sources_opts {
  *   TDG_ENOMEM   out of memory
  *   TDG_ESYSTEM  a file cannot be read, or there is no thread or descriptor
  *
- * or, and nothing is logged, TDG_EINVAL: `opts` is NULL; or TDG_ENOTSUP: it sets a field
- * that this release of the library does not know. */
+ * or, with nothing in the log, TDG_EINVAL: `opts` is NULL; or TDG_ENOTSUP: it sets a
+ * field that this release of the library does not know. */
 TDG_API int tdg_sources_serve_sized(const tdg_sources_opts_t *opts, size_t opts_size);
 
 static inline int tdg_sources_serve(const tdg_sources_opts_t *opts) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What can be subscribed to, watched and configured. The kind says what the name is: no
- * spelling of a name means anything by itself, so a resource may have the URI
- * "list:resources", say. */
+ * Targets of subscriptions, watchers and settings. The kind determines the meaning of the
+ * name; no spelling of a name has a special meaning, so a resource may have the URI
+ * "list:resources", for example. */
 #ifndef TIDINGS_TARGET_H
 #define TIDINGS_TARGET_H
 
@@ -13,7 +13,7 @@ extern "C" {
 typedef enum tdg_target_kind {
     TDG_TARGET_URI,      /* one resource */
     TDG_TARGET_TEMPLATE, /* every resource whose URI the template matches (RFC 6570) */
-    TDG_TARGET_LIST,     /* which of them there are: "resources", "tools" or "prompts" */
+    TDG_TARGET_LIST,     /* a list of the server: "resources", "tools" or "prompts" */
 } tdg_target_kind_t;
 
 typedef struct tdg_target {

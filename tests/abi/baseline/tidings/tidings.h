@@ -34,8 +34,8 @@
 extern "C" {
 #endif
 
-/* Where all memory of the library comes from. The three have the contracts of
- * malloc, realloc and free, and are called from any thread. */
+/* The source of all memory of the library. The three have the contracts of malloc,
+ * realloc and free, and are called from any thread. */
 typedef struct tdg_allocator {
     void *(*malloc_fn)(size_t size);
     void *(*realloc_fn)(void *ptr, size_t size);
@@ -46,10 +46,10 @@ typedef struct tdg_allocator {
  * (metadata is allocated there). Call it before any other function of theirs and before
  * any other thread starts; NULL restores malloc.
  *
- * It does not reach the libraries below: libuv, libcurl, libpq, SQLite, libyaml and
- * OpenSSL go on with their own allocators, since the rest of the process may use them
- * already. A program that wants them to use another one calls uv_replace_allocator(),
- * curl_global_init_mem() and the like itself, before anything else.
+ * It does not affect the other dependencies: libuv, libcurl, libpq, SQLite, libyaml and
+ * OpenSSL keep their own allocators, since the rest of the process may use them already.
+ * To replace those, call uv_replace_allocator(), curl_global_init_mem() and the like,
+ * before anything else.
  *
  * Returns 0, or TDG_EINVAL: a function is missing. */
 TDG_API int tdg_set_allocator(const tdg_allocator_t *allocator);
