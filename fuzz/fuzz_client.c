@@ -80,7 +80,7 @@ static int transport_send(tdg__transport_t *base, const tdg__outgoing_t *out,
 
     require(strlen(out->text) == out->len && strchr(out->text, '\n') == NULL);
     if (run->delivery_count == MAX_DELIVERIES)
-        return TDG_EAWAY;
+        return TDG_EUNREACHABLE;
     delivery = calloc(1, sizeof(*delivery));
     require(delivery != NULL);
     delivery->transport = (struct transport *)base;

@@ -153,7 +153,7 @@ static void on_done(void *user, const tdg__web_end_t *end) {
 
     require(run->ends++ == 0 && !run->closing && !run->cancelled);
     require(end->code == 0 ? end->error == NULL && run->heads == 1 : end->error != NULL);
-    require(end->code == 0 || end->code == TDG_EAWAY || end->code == TDG_EREFUSED);
+    require(end->code == 0 || end->code == TDG_EUNREACHABLE || end->code == TDG_EREFUSED);
     require(end->error == NULL || strpbrk(end->error, "\r\n") == NULL);
     act(run, AT_DONE);
     close_all(run);

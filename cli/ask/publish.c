@@ -218,7 +218,7 @@ struct exchange {
 };
 
 static int report_failure(const struct publish *publish, const tdg__web_end_t *end) {
-    if (end->code == TDG_EAWAY && !end->sent) {
+    if (end->code == TDG_EUNREACHABLE && !end->sent) {
         cli_error("publish: cannot connect to %s: %s", publish->url, end->error);
         return advise(CLI_UNREACHABLE, "Is the server running, and is this its address? "
                                        "`tidings serve` prints its own.");

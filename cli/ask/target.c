@@ -245,7 +245,7 @@ int cli_exit_code(int code, const tdg_failure_t *failure) {
     switch (code) {
     case 0:
         return CLI_OK;
-    case TDG_EAWAY:
+    case TDG_EUNREACHABLE:
     case TDG_EENDED:
         return CLI_UNREACHABLE;
     case TDG_ETIMEDOUT:
@@ -278,7 +278,7 @@ static const char *advice(const cli_target_t *target, int code,
                "Origin and Host headers.";
     if (failure->http_status == 404 || failure->http_status == 405)
         return "Is the path right? Servers are often found at /mcp.";
-    if (code == TDG_EAWAY && !program)
+    if (code == TDG_EUNREACHABLE && !program)
         return "Is the server running, and is this its address? `tidings serve` prints "
                "its own.";
     if (code == TDG_ETIMEDOUT && target->connected)

@@ -71,21 +71,23 @@ TDG_API void tdg_failure_done(tdg_failure_t *failure); /* may be all zero */
 
 /* The codes of functions that contact the server:
  *
- *   TDG_EINVAL     an argument is not valid, or it is called from a callback
- *   TDG_ENOMEM     out of memory
- *   TDG_EREFUSED   the server answered with an error: see `rpc_code`; or authentication
- *                  or authorisation failed (`http_status` 401 or 403); or it did not
- *                  acknowledge a subscription, without a reason that the client knows
- *   TDG_ENOTFOUND  no such resource
- *   TDG_ENOTSUP    the server does not support this, or the resource is not subscribable
- *   TDG_EURI       the server rejects the subscribed URI as invalid
- *   TDG_ETIMEDOUT  no response in time; the request was cancelled
- *   TDG_EAWAY      the server is unreachable, or the connection was lost before the
- *                  response
- *   TDG_EJSON      the reply is not valid MCP
- *   TDG_ETOOLARGE  the reply exceeds `max_message_bytes`
- *   TDG_EAGAIN     10,000 requests are waiting already; nothing was sent
- *   TDG_EENDED     the client is being closed */
+ *   TDG_EINVAL        an argument is not valid, or it is called from a callback
+ *   TDG_ENOMEM        out of memory
+ *   TDG_EREFUSED      the server answered with an error: see `rpc_code`; or
+ *                     authentication or authorisation failed (`http_status` 401 or
+ *                     403); or it did not acknowledge a subscription, without a reason
+ *                     that the client knows
+ *   TDG_ENOTFOUND     no such resource
+ *   TDG_ENOTSUP       the server does not support this, or the resource is not
+ *                     subscribable
+ *   TDG_EURI          the server rejects the subscribed URI as invalid
+ *   TDG_ETIMEDOUT     no response in time; the request was cancelled
+ *   TDG_EUNREACHABLE  the server is unreachable, or the connection was lost before
+ *                     the response
+ *   TDG_EJSON         the reply is not valid MCP
+ *   TDG_ETOOLARGE     the reply exceeds `max_message_bytes`
+ *   TDG_EAGAIN        10,000 requests are waiting already; nothing was sent
+ *   TDG_EENDED        the client is being closed */
 
 /* ---- Events ------------------------------------------------------------- */
 
@@ -326,9 +328,9 @@ typedef struct tdg_subscribe_opts {
  * `timeout_ms` (6 s by default), then it is returned, with `passing` in the failure; to
  * go on, subscribe again. With TDG_CLIENT_ONE_LIFE it is returned at once. A subscription
  * that was acknowledged once is retried for as long as it takes. Returns
- * 0, TDG_EAGAIN, TDG_EAWAY, TDG_EENDED, TDG_EINVAL, TDG_EJSON, TDG_ENOMEM, TDG_ENOTFOUND,
- * TDG_EREFUSED, TDG_ETIMEDOUT, TDG_ETOOLARGE or TDG_EURI (listed under "What went
- * wrong"), or
+ * 0, TDG_EAGAIN, TDG_EENDED, TDG_EINVAL, TDG_EJSON, TDG_ENOMEM, TDG_ENOTFOUND,
+ * TDG_EREFUSED, TDG_ETIMEDOUT, TDG_ETOOLARGE, TDG_EUNREACHABLE or TDG_EURI (listed under
+ * "What went wrong"), or
  *
  *   TDG_ENOTSUP         the server has no subscriptions, or none to this resource, and
  *                       `poll_ms` is 0; or a field of the options is unknown to the
@@ -349,8 +351,8 @@ static inline int tdg_client_subscribe(tdg_client_t *client, const char *uri,
 /* Subscribes to many resources at once, which costs one request where the era allows.
  * `codes`, of `count` elements, gets the outcome of each; may be NULL. Returns 0 when all
  * were acknowledged, else the first code that is not 0; the others are subscribed then.
- * The codes are TDG_EAGAIN, TDG_EAWAY, TDG_EENDED, TDG_EINVAL, TDG_EJSON, TDG_ENOMEM,
- * TDG_ENOTFOUND, TDG_EREFUSED, TDG_ETIMEDOUT, TDG_ETOOLARGE or TDG_EURI (listed under
+ * The codes are TDG_EAGAIN, TDG_EENDED, TDG_EINVAL, TDG_EJSON, TDG_ENOMEM, TDG_ENOTFOUND,
+ * TDG_EREFUSED, TDG_ETIMEDOUT, TDG_ETOOLARGE, TDG_EUNREACHABLE or TDG_EURI (listed under
  * "What went wrong"), or
  *
  *   TDG_ENOTSUP         the server has no subscriptions, or none to this resource, and
@@ -394,9 +396,9 @@ TDG_API int tdg_client_subscriptions(tdg_client_t *client, json_t **ret);
 
 /* Subscribes to changes of lists: one bit, 1 << TDG_LIST_..., for each. Replaces the
  * lists of the last call; 0 is none, the initial state. Templates belong to resources.
- * Returns 0, or TDG_EAGAIN, TDG_EAWAY, TDG_EENDED, TDG_EINVAL, TDG_EJSON, TDG_ENOMEM,
- * TDG_ENOTFOUND, TDG_ENOTSUP, TDG_EREFUSED, TDG_ETIMEDOUT or TDG_ETOOLARGE (listed under
- * "What went wrong"). */
+ * Returns 0, or TDG_EAGAIN, TDG_EENDED, TDG_EINVAL, TDG_EJSON, TDG_ENOMEM, TDG_ENOTFOUND,
+ * TDG_ENOTSUP, TDG_EREFUSED, TDG_ETIMEDOUT, TDG_ETOOLARGE or TDG_EUNREACHABLE (listed
+ * under "What went wrong"). */
 TDG_API int tdg_client_watch_lists(tdg_client_t *client, unsigned lists,
                                    tdg_failure_t *failure);
 
@@ -418,24 +420,24 @@ TDG_API int tdg_client_fd(tdg_client_t *client);
 
 /* All entries of a list, from all its pages: an array as the protocol defines it, new.
  * Over HTTP, a tool with invalid x-mcp-header annotations is left out, and logged. A
- * server without that list: an empty array. Returns 0, or TDG_EAGAIN, TDG_EAWAY,
- * TDG_EENDED, TDG_EINVAL, TDG_EJSON, TDG_ENOMEM, TDG_ENOTFOUND, TDG_ENOTSUP,
- * TDG_EREFUSED, TDG_ETIMEDOUT or TDG_ETOOLARGE (listed under "What went wrong"). */
+ * server without that list: an empty array. Returns 0, or TDG_EAGAIN, TDG_EENDED,
+ * TDG_EINVAL, TDG_EJSON, TDG_ENOMEM, TDG_ENOTFOUND, TDG_ENOTSUP, TDG_EREFUSED,
+ * TDG_ETIMEDOUT, TDG_ETOOLARGE or TDG_EUNREACHABLE (listed under "What went wrong"). */
 TDG_API int tdg_client_list(tdg_client_t *client, tdg_list_kind_t list, json_t **ret,
                             tdg_failure_t *failure);
 
 /* The result of resources/read, new: an object with "contents". Returns 0, or TDG_EAGAIN,
- * TDG_EAWAY, TDG_EENDED, TDG_EINVAL, TDG_EJSON, TDG_ENOMEM, TDG_ENOTFOUND, TDG_ENOTSUP,
- * TDG_EREFUSED, TDG_ETIMEDOUT, TDG_ETOOLARGE or TDG_EURI (listed under "What went
- * wrong"). */
+ * TDG_EENDED, TDG_EINVAL, TDG_EJSON, TDG_ENOMEM, TDG_ENOTFOUND, TDG_ENOTSUP,
+ * TDG_EREFUSED, TDG_ETIMEDOUT, TDG_ETOOLARGE, TDG_EUNREACHABLE or TDG_EURI (listed under
+ * "What went wrong"). */
 TDG_API int tdg_client_read(tdg_client_t *client, const char *uri, json_t **ret,
                             tdg_failure_t *failure);
 
 /* The results of tools/call and prompts/get, new. `arguments` is an object, stolen, or
  * NULL. A failed tool call returns 0, with isError in the result. Over HTTP the tool's
  * definition is looked up for the headers that it may require. Both return 0, or
- * TDG_EAGAIN, TDG_EAWAY, TDG_EENDED, TDG_EINVAL, TDG_EJSON, TDG_ENOMEM, TDG_ENOTFOUND,
- * TDG_ENOTSUP, TDG_EREFUSED, TDG_ETIMEDOUT or TDG_ETOOLARGE (listed under "What went
+ * TDG_EAGAIN, TDG_EENDED, TDG_EINVAL, TDG_EJSON, TDG_ENOMEM, TDG_ENOTFOUND, TDG_ENOTSUP,
+ * TDG_EREFUSED, TDG_ETIMEDOUT, TDG_ETOOLARGE or TDG_EUNREACHABLE (listed under "What went
  * wrong"). */
 TDG_API int tdg_client_call(tdg_client_t *client, const char *tool, json_t *arguments,
                             json_t **ret, tdg_failure_t *failure);
@@ -444,24 +446,24 @@ TDG_API int tdg_client_prompt(tdg_client_t *client, const char *prompt, json_t *
 
 /* What could complete an argument: the "completion" object of the response, new. `ref` is
  * a prompt's name, or a URI template (which contains "://" or "{"). `context` holds other
- * arguments, an object of strings, stolen, or NULL. Returns 0, or TDG_EAGAIN, TDG_EAWAY,
- * TDG_EENDED, TDG_EINVAL, TDG_EJSON, TDG_ENOMEM, TDG_ENOTFOUND, TDG_ENOTSUP,
- * TDG_EREFUSED, TDG_ETIMEDOUT or TDG_ETOOLARGE (listed under "What went wrong"). */
+ * arguments, an object of strings, stolen, or NULL. Returns 0, or TDG_EAGAIN, TDG_EENDED,
+ * TDG_EINVAL, TDG_EJSON, TDG_ENOMEM, TDG_ENOTFOUND, TDG_ENOTSUP, TDG_EREFUSED,
+ * TDG_ETIMEDOUT, TDG_ETOOLARGE or TDG_EUNREACHABLE (listed under "What went wrong"). */
 TDG_API int tdg_client_complete(tdg_client_t *client, const char *ref,
                                 const char *argument, const char *value, json_t *context,
                                 json_t **ret, tdg_failure_t *failure);
 
 /* Checks that the server answers: ping, or in the modern era server/discover. Returns 0,
- * or TDG_EAGAIN, TDG_EAWAY, TDG_EENDED, TDG_EINVAL, TDG_EJSON, TDG_ENOMEM, TDG_ENOTFOUND,
- * TDG_ENOTSUP, TDG_EREFUSED, TDG_ETIMEDOUT or TDG_ETOOLARGE (listed under "What went
- * wrong"). */
+ * or TDG_EAGAIN, TDG_EENDED, TDG_EINVAL, TDG_EJSON, TDG_ENOMEM, TDG_ENOTFOUND,
+ * TDG_ENOTSUP, TDG_EREFUSED, TDG_ETIMEDOUT, TDG_ETOOLARGE or TDG_EUNREACHABLE (listed
+ * under "What went wrong"). */
 TDG_API int tdg_client_ping(tdg_client_t *client, tdg_failure_t *failure);
 
 /* Any request, for methods without a function here: its result, new. `params` is an
  * object, stolen, or NULL; the `_meta` of the era is added. `timeout_ms` 0: the client's.
- * Returns 0, or TDG_EAGAIN, TDG_EAWAY, TDG_EENDED, TDG_EINVAL, TDG_EJSON, TDG_ENOMEM,
- * TDG_ENOTFOUND, TDG_ENOTSUP, TDG_EREFUSED, TDG_ETIMEDOUT, TDG_ETOOLARGE or, for methods
- * of resources, TDG_EURI (listed under "What went wrong"). */
+ * Returns 0, or TDG_EAGAIN, TDG_EENDED, TDG_EINVAL, TDG_EJSON, TDG_ENOMEM, TDG_ENOTFOUND,
+ * TDG_ENOTSUP, TDG_EREFUSED, TDG_ETIMEDOUT, TDG_ETOOLARGE, TDG_EUNREACHABLE or, for
+ * methods of resources, TDG_EURI (listed under "What went wrong"). */
 TDG_API int tdg_client_request(tdg_client_t *client, const char *method, json_t *params,
                                uint32_t timeout_ms, json_t **ret, tdg_failure_t *failure);
 

@@ -245,8 +245,8 @@ void tdg__reply_content(tdg_request_t *request, const char *uri,
     } else {
         tdg_request_fail(request, INTERNAL_ERROR, tdg__content_public(content),
                          json_pack("{s:s, s:s}", "uri", uri, "error_type",
-                                   content->status == TDG_EAWAY       ? "unavailable"
-                                   : content->status == TDG_ETOOLARGE ? "too_large"
-                                                                      : "source"));
+                                   content->status == TDG_EUNREACHABLE ? "unavailable"
+                                   : content->status == TDG_ETOOLARGE  ? "too_large"
+                                                                       : "source"));
     }
 }

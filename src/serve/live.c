@@ -173,7 +173,7 @@ static void read_again(struct read_task *read) {
     if (is_overdue(read)) {
         tdg__reply_content(
             read->request, read->uri,
-            &(tdg__content_t){.status = TDG_EAWAY, .error = why, .public = why});
+            &(tdg__content_t){.status = TDG_EUNREACHABLE, .error = why, .public = why});
         end_read(read);
         return;
     }
@@ -185,7 +185,7 @@ static void read_again(struct read_task *read) {
 static void on_read(void *arg, const tdg__content_t *content) {
     struct read_task *read = arg;
 
-    if (content->status == TDG_EAWAY && has_moved(read)) {
+    if (content->status == TDG_EUNREACHABLE && has_moved(read)) {
         read_again(read);
         return;
     }
@@ -231,7 +231,7 @@ static void run_read(tdg__task_t *task, bool here) {
     struct read_task *read = (struct read_task *)task;
 
     if (!here)
-        on_read(read, &(tdg__content_t){.status = TDG_EAWAY,
+        on_read(read, &(tdg__content_t){.status = TDG_EUNREACHABLE,
                                         .error = "the server is stopping",
                                         .public = "the server is stopping"});
     else

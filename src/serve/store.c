@@ -102,7 +102,7 @@ static int explain(const tdg__source_t *source, int rv, char why[WHY]) {
             why, WHY,
             "The `memory:` entry is full; max-items is %lld, max-total is %lld bytes",
             (long long)source->max_items, (long long)source->max_total);
-    return rv == TDG_EENDED ? TDG_EAWAY : rv;
+    return rv == TDG_EENDED ? TDG_EUNREACHABLE : rv;
 }
 
 static int check(void *user, tdg__publish_item_t *item, char why[WHY]) {

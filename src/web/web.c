@@ -422,7 +422,7 @@ static void on_finished(void *job, CURLcode code) {
         snprintf(exchange->why, TDG__WEB_WHY,
                  "the headers from %s port %u are larger than %d bytes",
                  exchange->target.host, exchange->target.port, TDG__WEB_MAX_HEADERS);
-        end(exchange, TDG_EAWAY, exchange->why);
+        end(exchange, TDG_EUNREACHABLE, exchange->why);
     } else if (exchange->unmet) {
         exchange->expects = false;
         go_on(exchange);

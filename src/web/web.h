@@ -127,7 +127,7 @@ typedef struct tdg__web_head {
 } tdg__web_head_t;
 
 typedef struct tdg__web_end {
-    int code;          /* 0: the answer is complete. TDG_ETIMEDOUT, TDG_EAWAY, TDG_EINVAL
+    int code; /* 0: the answer is complete. TDG_ETIMEDOUT, TDG_EUNREACHABLE, TDG_EINVAL
                           (a URL or header that cannot be sent), TDG_EREFUSED (credentials
                           would go unprotected; TLS could not be verified),
                           TDG_ETOOLARGE, TDG_ENOMEM */

@@ -227,31 +227,32 @@ static const struct meaning {
     unsigned flags;
     const char *before, *after;
 } meanings[] = {
-    {CURLE_COULDNT_CONNECT, TDG_EAWAY, WITH_SYSTEM, "cannot connect to ", ""},
-    {CURLE_COULDNT_RESOLVE_HOST, TDG_EAWAY, 0, "cannot find the address of ", ""},
-    {CURLE_COULDNT_RESOLVE_PROXY, TDG_EAWAY, 0,
+    {CURLE_COULDNT_CONNECT, TDG_EUNREACHABLE, WITH_SYSTEM, "cannot connect to ", ""},
+    {CURLE_COULDNT_RESOLVE_HOST, TDG_EUNREACHABLE, 0, "cannot find the address of ", ""},
+    {CURLE_COULDNT_RESOLVE_PROXY, TDG_EUNREACHABLE, 0,
      "cannot find the address of the proxy to ", ""},
     {CURLE_OPERATION_TIMEDOUT, TDG_ETIMEDOUT, 0, "no connection to ", " in time"},
-    {CURLE_GOT_NOTHING, TDG_EAWAY, 0, "", " closed the connection without a response"},
-    {CURLE_PARTIAL_FILE, TDG_EAWAY, 0, "",
+    {CURLE_GOT_NOTHING, TDG_EUNREACHABLE, 0, "",
+     " closed the connection without a response"},
+    {CURLE_PARTIAL_FILE, TDG_EUNREACHABLE, 0, "",
      " closed the connection in the middle of its response"},
-    {CURLE_RECV_ERROR, TDG_EAWAY, WITH_SYSTEM, "the connection to ", " broke"},
-    {CURLE_SEND_ERROR, TDG_EAWAY, WITH_SYSTEM, "the connection to ", " broke"},
-    {CURLE_SEND_FAIL_REWIND, TDG_EAWAY, 0, "the connection to ",
+    {CURLE_RECV_ERROR, TDG_EUNREACHABLE, WITH_SYSTEM, "the connection to ", " broke"},
+    {CURLE_SEND_ERROR, TDG_EUNREACHABLE, WITH_SYSTEM, "the connection to ", " broke"},
+    {CURLE_SEND_FAIL_REWIND, TDG_EUNREACHABLE, 0, "the connection to ",
      " broke after the request was sent"},
-    {CURLE_UNSUPPORTED_PROTOCOL, TDG_EAWAY, 0, "", " does not speak HTTP"},
-    {CURLE_WEIRD_SERVER_REPLY, TDG_EAWAY, WITH_WORDS, "", " does not speak HTTP"},
+    {CURLE_UNSUPPORTED_PROTOCOL, TDG_EUNREACHABLE, 0, "", " does not speak HTTP"},
+    {CURLE_WEIRD_SERVER_REPLY, TDG_EUNREACHABLE, WITH_WORDS, "", " does not speak HTTP"},
     {CURLE_PEER_FAILED_VERIFICATION, TDG_EREFUSED, WITH_WORDS, "the certificate of ",
      " is not trusted"},
     {CURLE_SSL_ISSUER_ERROR, TDG_EREFUSED, WITH_WORDS, "the certificate of ",
      " is not trusted"},
     {CURLE_SSL_INVALIDCERTSTATUS, TDG_EREFUSED, WITH_WORDS, "the certificate of ",
      " is not trusted"},
-    {CURLE_SSL_CONNECT_ERROR, TDG_EAWAY, WITH_WORDS, "no TLS with ", ""},
+    {CURLE_SSL_CONNECT_ERROR, TDG_EUNREACHABLE, WITH_WORDS, "no TLS with ", ""},
     {CURLE_OUT_OF_MEMORY, TDG_ENOMEM, 0, "out of memory in an exchange with ", ""},
 };
 
-static const struct meaning unknown = {CURLE_OK, TDG_EAWAY, WITH_WORDS,
+static const struct meaning unknown = {CURLE_OK, TDG_EUNREACHABLE, WITH_WORDS,
                                        "the exchange with ", " failed"};
 
 static const struct meaning *look_up(CURLcode code) {

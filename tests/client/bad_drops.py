@@ -152,7 +152,7 @@ def at_every_byte_of_an_answer(era, kind, does, result, repeated):
             if repeated:
                 client.does(**does)
             else:
-                tap.same(client.ask(**does)['code'], 'TDG_EAWAY', 'what is reported')
+                tap.same(client.ask(**does)['code'], 'TDG_EUNREACHABLE', 'what is reported')
             tap.same(len(server.seen(kind)) - before, 2 if repeated else 1,
                      f'requests after a cut at {position}')
         client.does('ping')

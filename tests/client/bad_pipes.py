@@ -82,7 +82,7 @@ def dies_in_an_update(era):
     with piped(*ERAS[era]) as (lives, client):
         for life, place in enumerate(places, 2):
             client.now()
-            tap.same(act(client, 'cut', at=place)['code'], 'TDG_EAWAY', 'the call')
+            tap.same(act(client, 'cut', at=place)['code'], 'TDG_EUNREACHABLE', 'the call')
             comes_back(client, life)
         tap.same(lives.count(), len(places) + 1, 'lives')
 
@@ -90,7 +90,7 @@ def dies_in_an_update(era):
 def crashes(era):
     """What waits fails; what may be asked again is."""
     with piped(*ERAS[era]) as (lives, client):
-        tap.same(act(client, 'crash')['code'], 'TDG_EAWAY', 'the call')
+        tap.same(act(client, 'crash')['code'], 'TDG_EUNREACHABLE', 'the call')
         comes_back(client, 2)
         tap.same(lives.count(), 2, 'lives')
 
@@ -121,7 +121,7 @@ def dies_once():
 def always_dies():
     """Is an error, and is not tried for ever."""
     with piped('dies', connect=False) as (lives, client):
-        client.fails('connect', 'TDG_EAWAY', 'TDG_EREFUSED', **client.target)
+        client.fails('connect', 'TDG_EUNREACHABLE', 'TDG_EREFUSED', **client.target)
         tap.check(1 <= lives.count() <= 3, f'{lives.count()} lives')
 
 
@@ -146,7 +146,7 @@ def dies_later_for_good():
 def no_such_program():
     driver = Driver()
     try:
-        answer = driver.client().fails('connect', 'TDG_EAWAY', 'TDG_ENOTFOUND', 'TDG_EINVAL',
+        answer = driver.client().fails('connect', 'TDG_EUNREACHABLE', 'TDG_ENOTFOUND', 'TDG_EINVAL',
                                        'TDG_ESYSTEM', argv=['/no/such/program'], **FAST)
         tap.check('/no/such/program' in answer['message'], f'it says which: {answer}')
         driver.stop()
@@ -187,7 +187,7 @@ def chatter(era):
 def mute(era):
     """Closes its output and lives on: lost all the same."""
     with piped(*ERAS[era], timeout_ms=20000) as (lives, client):
-        tap.same(act(client, 'mute')['code'], 'TDG_EAWAY', 'the call')
+        tap.same(act(client, 'mute')['code'], 'TDG_EUNREACHABLE', 'the call')
         comes_back(client, 2)
 
 

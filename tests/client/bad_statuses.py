@@ -13,7 +13,7 @@ def nobody_there():
     server = Server()
     server.close()
     with scene(server=server, connect=False) as (_, client):
-        answer = client.fails('connect', 'TDG_EAWAY', url=server.url, **FAST)
+        answer = client.fails('connect', 'TDG_EUNREACHABLE', url=server.url, **FAST)
         tap.check('127.0.0.1' in answer['message'], f'it says where: {answer}')
 
 
@@ -101,7 +101,7 @@ def patient_in_vain():
     server.close()
     with scene(server=server, connect=False) as (_, client):
         began = time.monotonic()
-        client.fails('connect', 'TDG_EAWAY', 'TDG_ETIMEDOUT', url=server.url,
+        client.fails('connect', 'TDG_EUNREACHABLE', 'TDG_ETIMEDOUT', url=server.url,
                      **{**FAST, 'retry_ms': 100, 'retry_max_ms': 200, 'connect_timeout_ms': 1500},
                      patient=True)
         tap.check(time.monotonic() - began >= 1.0, 'it was patient')
@@ -137,7 +137,7 @@ def one_request_fails(era, code):
     """Of a request it is an error of that request, and of nothing else."""
     with scene(era) as (server, client):
         server.on('tools/call', status(code))
-        answer = client.fails('call', 'TDG_EAWAY', 'TDG_EREFUSED', tool='act')
+        answer = client.fails('call', 'TDG_EUNREACHABLE', 'TDG_EREFUSED', tool='act')
         tap.same(answer.get('http_status'), code, 'the status that is told')
         tap.same(len(server.seen('tools/call')), 1, 'calls')
         client.does('read', uri=A)
@@ -256,7 +256,7 @@ def secrets_stay():
     """Headers and tokens are in no message."""
     with scene(connect=False) as (server, client):
         server.on('*', status(500, b'no'))
-        answer = client.fails('connect', 'TDG_EAWAY', url=server.url, **FAST,
+        answer = client.fails('connect', 'TDG_EUNREACHABLE', url=server.url, **FAST,
                               headers=['X-Key: s3cret', 'Authorization: Bearer s3cret'])
         tap.same(server.requests[0].fields.get('x-key'), 's3cret', 'the header that was sent')
         tap.check('s3cret' not in str(answer) + str(client.logs), f'{answer} {client.logs}')
@@ -300,7 +300,7 @@ def not_followed(code, location):
             with scene(server=server, connect=False) as (server, client):
                 answer = client.ask('connect', url=server.url, **FAST,
                                     headers=['X-Key: s3cret'])
-                tap.check(answer['code'] in ('TDG_EREFUSED', 'TDG_ENOTSUP', 'TDG_EJSON', 'TDG_EAWAY'),
+                tap.check(answer['code'] in ('TDG_EREFUSED', 'TDG_ENOTSUP', 'TDG_EJSON', 'TDG_EUNREACHABLE'),
                           f'connect: {answer}')
                 tap.check(answer.get('http_status') == code or str(code) in answer['message'],
                           f'it says why: {answer}')
@@ -324,7 +324,7 @@ def redirected_answers_forever(era):
     """A request that is sent in circles is an error of that request."""
     with scene(era) as (server, client):
         server.on('tools/call', lambda r: server.reply(r, 307, fields=[('Location', r.path)]))
-        client.fails('call', 'TDG_EREFUSED', 'TDG_EAWAY', 'TDG_EJSON', tool='act')
+        client.fails('call', 'TDG_EREFUSED', 'TDG_EUNREACHABLE', 'TDG_EJSON', tool='act')
         tap.check(len(server.seen('tools/call')) <= 6, f'{len(server.seen("tools/call"))} calls')
         client.does('ping')
 
@@ -334,7 +334,7 @@ def one_life(era):
         server.close()
         client.event('closed')
         client.event('ended')
-        client.fails('ping', 'TDG_EENDED', 'TDG_EAWAY')
+        client.fails('ping', 'TDG_EENDED', 'TDG_EUNREACHABLE')
 
 
 def goodbye_without_answer(era):
@@ -352,7 +352,7 @@ def goodbye_without_answer(era):
 def main():
     tap.run('statuses: nobody is there', nobody_there)
     for code in (500, 502, 503, 429):
-        tap.run(f'statuses: {code} to the first request', at_connect(code, 'TDG_EAWAY'))
+        tap.run(f'statuses: {code} to the first request', at_connect(code, 'TDG_EUNREACHABLE'))
     for code in (503, 429, 500):
         tap.run(f'statuses: {code} and patience', patience(code, False))
     for code in (503, 429):

@@ -81,7 +81,7 @@ static void on_lost(void *user, const char *why) {
     struct tdg__connect *connect = core->connect;
 
     if (core->state == TDG__CORE_UP) {
-        tdg__connect_lost(core, TDG_EAWAY, why);
+        tdg__connect_lost(core, TDG_EUNREACHABLE, why);
     } else if (core->state == TDG__CORE_CONNECTING) {
         if (connect->phase == TDG__PHASE_PROBING && core->client->era == TDG_ERA_FIND &&
             !connect->ends_when_probed) {
@@ -89,7 +89,7 @@ static void on_lost(void *user, const char *why) {
             return;
         }
         connect->ends_when_probed = false;
-        tdg__connect_fail(core, TDG_EAWAY, "%s", why);
+        tdg__connect_fail(core, TDG_EUNREACHABLE, "%s", why);
     }
 }
 
@@ -231,7 +231,7 @@ void tdg__connect_up(tdg__core_t *core) {
 
 /* What waiting may help against; and what nothing helps against. */
 static bool is_passing(const tdg_failure_t *failure) {
-    return failure->code == TDG_EAWAY || failure->code == TDG_ETIMEDOUT ||
+    return failure->code == TDG_EUNREACHABLE || failure->code == TDG_ETIMEDOUT ||
            failure->code == TDG_ENOMEM || failure->code == TDG_ESYSTEM;
 }
 
@@ -346,7 +346,8 @@ static void restart(tdg__core_t *core) {
     tdg__core_log(core, TDG_LOG_DEBUG,
                   "the program ended after server/discover; restarting it without");
     if (!schedule(core)) {
-        tdg__failure_set(&failure, TDG_EAWAY, "the program exits after it has started");
+        tdg__failure_set(&failure, TDG_EUNREACHABLE,
+                         "the program exits after it has started");
         report(core, &failure);
     }
 }

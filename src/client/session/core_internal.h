@@ -95,7 +95,7 @@ const char *tdg__client_request_id(const tdg__client_request_t *request);
 void tdg__core_notify(tdg__core_t *core, const char *method, json_t *params,
                       tdg__version_t version);
 
-/* All that is under way, early ones apart, fails with this code (EENDED, EAWAY); those
+/* All that is under way, early ones apart, fails with this code (EENDED, EUNREACHABLE); those
  * that only wait for the session stay, unless `waiting_too`. */
 void tdg__client_requests_fail(tdg__core_t *core, int code, const char *why,
                                bool waiting_too);

@@ -18,7 +18,7 @@ static void on_pinged(void *user, const tdg__outcome_t *outcome) {
         tdg__core_now(core) - core->connect->life.heard_ms < tdg__lifesign_patience(core))
         return;
     core->opts.upper->compare(core);
-    tdg__connect_lost(core, TDG_EAWAY, "no response to a ping on the stream");
+    tdg__connect_lost(core, TDG_EUNREACHABLE, "no response to a ping on the stream");
 }
 
 void tdg__doubt_silence(tdg__core_t *core, tdg__lifesign_t *life, const char *dead) {
@@ -28,7 +28,7 @@ void tdg__doubt_silence(tdg__core_t *core, tdg__lifesign_t *life, const char *de
     if (core->state != TDG__CORE_UP) {
         tdg__lifesign_rest(core, life);
     } else if (dead != NULL) {
-        tdg__connect_lost(core, TDG_EAWAY, dead);
+        tdg__connect_lost(core, TDG_EUNREACHABLE, dead);
     } else if (core->connect->doubt == NULL) {
         tdg__core_log(core, TDG_LOG_DEBUG, "checking a silent stream");
         (void)tdg__client_request_begin(core, &ping, on_pinged, core,
@@ -40,7 +40,7 @@ void tdg__doubt_silence(tdg__core_t *core, tdg__lifesign_t *life, const char *de
 
 static void forget_era(tdg__core_t *core) {
     core->era = TDG_ERA_FIND;
-    tdg__connect_lost(core, TDG_EAWAY, "the server speaks another era now");
+    tdg__connect_lost(core, TDG_EUNREACHABLE, "the server speaks another era now");
 }
 
 static void on_doubt_settled(void *user, const tdg__outcome_t *outcome) {

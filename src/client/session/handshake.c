@@ -134,7 +134,7 @@ static void fail_with(tdg__core_t *core, const tdg__outcome_t *outcome) {
 
 /* Whether the failure says nothing about the era. */
 static bool is_no_answer(const tdg__outcome_t *outcome) {
-    return outcome->code == TDG_EAWAY || outcome->code == TDG_ETIMEDOUT ||
+    return outcome->code == TDG_EUNREACHABLE || outcome->code == TDG_ETIMEDOUT ||
            outcome->code == TDG_ENOMEM || outcome->end == TDG__DELIVERY_REFUSED ||
            tdg__failure_barred(outcome->failure);
 }
@@ -308,7 +308,7 @@ static void on_said_so(void *user, const tdg__delivery_report_t *report) {
         tdg__connect_up(core);
         ask_for_logs(core);
     } else if (report->end != TDG__DELIVERY_BROKEN || !core->transport->ops->shared) {
-        tdg__connect_fail(core, TDG_EAWAY, "connection lost after initialize: %s",
+        tdg__connect_fail(core, TDG_EUNREACHABLE, "connection lost after initialize: %s",
                           report->error);
     }
 }

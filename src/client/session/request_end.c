@@ -82,7 +82,7 @@ static bool may_repeat(tdg__client_request_t *request,
     if (report->end == TDG__DELIVERY_NO_SESSION) {
         request->repeated = true;
         request->state = TDG__CLIENT_REQUEST_WAITING;
-        tdg__connect_lost(core, TDG_EAWAY, "the server has forgotten the session");
+        tdg__connect_lost(core, TDG_EUNREACHABLE, "the server has forgotten the session");
         return true;
     }
     if ((report->end == TDG__DELIVERY_BROKEN || report->end == TDG__DELIVERY_DONE) &&
@@ -99,16 +99,20 @@ static bool may_repeat(tdg__client_request_t *request,
 
 static int code_of(const tdg__delivery_report_t *report) {
     static const int codes[] = {
-        [TDG__DELIVERY_DONE] = TDG_EAWAY,        [TDG__DELIVERY_STATUS] = TDG_EREFUSED,
-        [TDG__DELIVERY_NO_SESSION] = TDG_EAWAY,  [TDG__DELIVERY_BROKEN] = TDG_EAWAY,
-        [TDG__DELIVERY_TIMEOUT] = TDG_ETIMEDOUT, [TDG__DELIVERY_NONSENSE] = TDG_EJSON,
-        [TDG__DELIVERY_AWAY] = TDG_EAWAY,        [TDG__DELIVERY_REFUSED] = TDG_EREFUSED,
+        [TDG__DELIVERY_DONE] = TDG_EUNREACHABLE,
+        [TDG__DELIVERY_STATUS] = TDG_EREFUSED,
+        [TDG__DELIVERY_NO_SESSION] = TDG_EUNREACHABLE,
+        [TDG__DELIVERY_BROKEN] = TDG_EUNREACHABLE,
+        [TDG__DELIVERY_TIMEOUT] = TDG_ETIMEDOUT,
+        [TDG__DELIVERY_NONSENSE] = TDG_EJSON,
+        [TDG__DELIVERY_AWAY] = TDG_EUNREACHABLE,
+        [TDG__DELIVERY_REFUSED] = TDG_EREFUSED,
         [TDG__DELIVERY_NO_MEMORY] = TDG_ENOMEM,
     };
 
     if (report->end == TDG__DELIVERY_STATUS &&
         (report->status >= 500 || report->status == 429 || report->status == 408))
-        return TDG_EAWAY;
+        return TDG_EUNREACHABLE;
     return report->code != 0 ? report->code : codes[report->end];
 }
 
@@ -120,7 +124,7 @@ static void read_report(const tdg__client_request_t *request,
 
     if (error != NULL) {
         tdg__failure_rpc(ret, request->method, error);
-        if (code == TDG_EAWAY) /* 5xx: later it may be another */
+        if (code == TDG_EUNREACHABLE) /* 5xx: later it may be another */
             ret->code = code;
     } else if (report->end == TDG__DELIVERY_DONE) {
         tdg__failure_set(ret, code, "%s: it ended without a response", request->method);

@@ -207,7 +207,7 @@ static int try_to_send(tdg__client_request_t *request) {
     int rv;
 
     if (core->transport == NULL)
-        return TDG_EAWAY;
+        return TDG_EUNREACHABLE;
 
     snprintf(request->id, sizeof(request->id), "%" PRIu64, ++core->requests->next_id);
     tdg__text_init(&text, MAX_REQUEST);
@@ -227,7 +227,7 @@ void tdg__client_request_send(tdg__client_request_t *request) {
 
     if (rv == 0)
         request->state = TDG__CLIENT_REQUEST_SENT;
-    else if (rv == TDG_EAWAY && !request->early && request->stream == NULL)
+    else if (rv == TDG_EUNREACHABLE && !request->early && request->stream == NULL)
         request->state = TDG__CLIENT_REQUEST_WAITING;
     else
         fail_later(request, rv, tdg_strerror(rv));
@@ -372,7 +372,7 @@ void tdg__client_requests_forget_wire(tdg__core_t *core,
         else if (request->state == TDG__CLIENT_REQUEST_ROUND)
             request->state = TDG__CLIENT_REQUEST_WAITING;
         else if (request->state == TDG__CLIENT_REQUEST_SENT)
-            fail_later(request, TDG_EAWAY, "the connection was closed");
+            fail_later(request, TDG_EUNREACHABLE, "the connection was closed");
     }
 }
 

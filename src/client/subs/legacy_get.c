@@ -262,7 +262,7 @@ static void on_status(tdg__core_t *core, const tdg__delivery_report_t *report,
                 status != 409 && status != 429)) {
         /* It had a stream: the session is gone where that is not said by 404, or another
          * server has taken its place. */
-        tdg__connect_lost(core, TDG_EAWAY, report->error);
+        tdg__connect_lost(core, TDG_EUNREACHABLE, report->error);
     } else if (was_open || status == 409 || status == 429 || status >= 500 ||
                status < 400) {
         try_later(core, report->retry_after_ms);
@@ -284,11 +284,11 @@ static void now_ended(tdg__core_t *core, const tdg__delivery_report_t *report) {
     enter(get, TDG__LEGACY_GET_CLOSED);
 
     if (report->end == TDG__DELIVERY_NO_SESSION) {
-        tdg__connect_lost(core, TDG_EAWAY, "the server has ended the session");
+        tdg__connect_lost(core, TDG_EUNREACHABLE, "the server has ended the session");
         return;
     }
     if (was_open && (core->client->flags & TDG_CLIENT_ONE_LIFE) != 0) {
-        tdg__connect_give_up(core, TDG_EAWAY, report->error);
+        tdg__connect_give_up(core, TDG_EUNREACHABLE, report->error);
         return;
     }
     if (report->end == TDG__DELIVERY_STATUS)
@@ -297,7 +297,7 @@ static void now_ended(tdg__core_t *core, const tdg__delivery_report_t *report) {
         try_later(core, report->retry_after_ms);
     if (was_open)
         tdg__subs_tell_down(
-            core, report->end == TDG__DELIVERY_DONE ? TDG_EENDED : TDG_EAWAY,
+            core, report->end == TDG__DELIVERY_DONE ? TDG_EENDED : TDG_EUNREACHABLE,
             report->end == TDG__DELIVERY_DONE ? "the server has ended the stream"
                                               : report->error);
 }

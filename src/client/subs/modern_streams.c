@@ -229,8 +229,9 @@ static void on_check_ended(tdg__core_t *core, tdg__sub_group_t *group,
     const tdg_failure_t *failure = outcome->failure;
 
     tdg__subs_compare(core, group);
-    group->refused = (outcome->code != TDG_ETIMEDOUT && outcome->code != TDG_EAWAY) ||
-                     (failure != NULL && failure->http_status != 0);
+    group->refused =
+        (outcome->code != TDG_ETIMEDOUT && outcome->code != TDG_EUNREACHABLE) ||
+        (failure != NULL && failure->http_status != 0);
     tdg__sub_stream_drop(&group->live);
     if (group->refused && has_one_life(core)) {
         lose(core, group);
@@ -298,7 +299,7 @@ static void on_fresh_ended(const tdg__sub_stream_t *stream,
     } else if (is_another(core, group, outcome->failure)) {
         core->subs->suspected = true;
         group->dirty = true;
-        tdg__connect_lost(core, TDG_EAWAY, outcome->failure->message);
+        tdg__connect_lost(core, TDG_EUNREACHABLE, outcome->failure->message);
     } else if (group->gap && asks_for_lists(stream)) {
         refuse_wish(core, group, outcome);
     } else {
@@ -389,7 +390,7 @@ void tdg__sub_stream_silent(tdg__core_t *core, tdg__lifesign_t *life, const char
         return;
     }
     if (dead != NULL) {
-        end_myself(group->live, TDG_EAWAY, dead);
+        end_myself(group->live, TDG_EUNREACHABLE, dead);
         return;
     }
     tdg__core_log(core, TDG_LOG_DEBUG, "checking a silent stream");

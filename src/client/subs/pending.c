@@ -95,7 +95,7 @@ static void explain_timeout(const tdg__core_t *core, const tdg__pending_t *pendi
                             tdg_failure_t *ret) {
     const bool away = !core->subs->up || core->subs->told_down;
     const int code = pending->kind == TDG__PENDING_UNSUBSCRIBE ? 0
-                     : away                                    ? TDG_EAWAY
+                     : away                                    ? TDG_EUNREACHABLE
                                                                : TDG_ETIMEDOUT;
 
     tdg__failure_set(ret, code, "%s",

@@ -91,7 +91,7 @@ static void arm_retry(tdg__core_t *core) {
     subs->retry_wanted = false;
     if (subs->told_down && (core->client->flags & TDG_CLIENT_ONE_LIFE) != 0) {
         /* Over HTTP the stream is what can be lost. */
-        tdg__connect_give_up(core, TDG_EAWAY, "the stream of updates was lost");
+        tdg__connect_give_up(core, TDG_EUNREACHABLE, "the stream of updates was lost");
         return;
     }
     tdg__core_timer_at(

@@ -490,9 +490,9 @@ static void on_failure(struct http_delivery *delivery, const tdg__web_end_t *end
     delivery->base.report.sent = delivery->base.report.sent || end->sent;
     if (delivery->body == BODY_OF_ERROR)
         end_with_status(delivery);
-    else if (end->code == TDG_EAWAY && delivery->body == BODY_EVENTS)
+    else if (end->code == TDG_EUNREACHABLE && delivery->body == BODY_EVENTS)
         end_of_events(delivery, false, end->error);
-    else if (end->code == TDG_EAWAY && delivery->resuming && may_resume(delivery))
+    else if (end->code == TDG_EUNREACHABLE && delivery->resuming && may_resume(delivery))
         resume_later(delivery);
     else
         end_as(delivery, tdg__delivery_failure(&delivery->base, end->code), end->error);

@@ -102,7 +102,7 @@ static const tdg__sse_reader_calls_t sse_calls = {.event = on_event, .retry = on
 static int code_of(int status) {
     if (status == 401 || status == 403)
         return TDG_EREFUSED;
-    return status == 429 || status >= 500 ? TDG_EAWAY : TDG_ENOTSUP;
+    return status == 429 || status >= 500 ? TDG_EUNREACHABLE : TDG_ENOTSUP;
 }
 
 static void on_stream_head(void *user, const tdg__web_head_t *head) {
@@ -136,7 +136,7 @@ static void on_stream_done(void *user, const tdg__web_end_t *end) {
 
     transport->stream = NULL;
     if (end->code == 0)
-        lose(transport, TDG_EAWAY, "the server has ended the stream");
+        lose(transport, TDG_EUNREACHABLE, "the server has ended the stream");
     else
         lose(transport, end->code, end->error);
 }

@@ -216,7 +216,7 @@ static const struct {
     {TDG_EMETADATA, 400, "metadata", "metadata is too large"},
     {TDG_EINVAL, 422, NULL, "The change cannot be published"},
     {TDG_ENOMEM, 503, NULL, "Out of memory"},
-    {TDG_EAWAY, 503, NULL, "content cannot be stored now"},
+    {TDG_EUNREACHABLE, 503, NULL, "content cannot be stored now"},
 };
 
 /* What is wrong with one of them; `why` is the store's word, or "". */

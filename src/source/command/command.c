@@ -238,7 +238,8 @@ static void on_ended(void *user, const tdg__process_end_t *end) {
         tdg__fetch_done(fetch, &content);
     } else if (fetch != NULL) {
         tdg__command_describe(command, end, &run->words, why);
-        tdg__fetch_failed_inside(fetch, TDG_EAWAY, "the program has failed", "%s", why);
+        tdg__fetch_failed_inside(fetch, TDG_EUNREACHABLE, "the program has failed", "%s",
+                                 why);
     }
     run_free(run);
 }
@@ -351,7 +352,7 @@ static void cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
     tdg__command_source_t *command = (tdg__command_source_t *)source;
 
     if (is_interval(command))
-        run_give_up(fetch->state, TDG_EAWAY, "cancelled");
+        run_give_up(fetch->state, TDG_EUNREACHABLE, "cancelled");
     else
         tdg__daemon_cancel(command, fetch);
 }

@@ -58,7 +58,7 @@ struct daemon {
     int64_t line_number; /* 0: no line yet */
     int64_t line_ms;
 
-    int failed; /* TDG_EAWAY: it ended badly; TDG_ENOTFOUND: it cannot be started */
+    int failed; /* TDG_EUNREACHABLE: it ended badly; TDG_ENOTFOUND: it cannot be started */
     char why[TDG__COMMAND_WHY];
 };
 
@@ -272,7 +272,7 @@ static void on_ended(void *user, const tdg__process_end_t *end) {
     if (heals) /* it has nothing new to write, and works again */
         daemon->failed = 0;
     if (badly || (daemon->line_number == 0 && !daemon->watched)) {
-        daemon->failed = TDG_EAWAY;
+        daemon->failed = TDG_EUNREACHABLE;
         if (badly)
             tdg__command_describe(daemon->command, end, &daemon->words, daemon->why);
         else
@@ -311,7 +311,7 @@ static void start(struct daemon *daemon) {
     }
     daemon->state = STOPPED;
     memcpy(daemon->why, why, sizeof(why));
-    daemon->failed = rv == TDG_ENOMEM ? TDG_EAWAY : rv;
+    daemon->failed = rv == TDG_ENOMEM ? TDG_EUNREACHABLE : rv;
     if (daemon->watched && rv == TDG_ENOMEM)
         start_later(daemon);
 }
@@ -363,7 +363,7 @@ void tdg__daemon_fetch(tdg__command_source_t *command, tdg__fetch_t *fetch) {
     uint64_t now = uv_now(command->source.host.loop);
 
     if (daemon == NULL && is_full(command)) {
-        tdg__fetch_failed(fetch, TDG_EAWAY,
+        tdg__fetch_failed(fetch, TDG_EUNREACHABLE,
                           "as many programs as max-programs allows run already");
         return;
     }
@@ -392,7 +392,7 @@ void tdg__daemon_cancel(tdg__command_source_t *command, tdg__fetch_t *fetch) {
     daemon->fetch = NULL;
     if (!daemon->watched)
         drop(daemon);
-    tdg__fetch_failed(fetch, TDG_EAWAY, "cancelled");
+    tdg__fetch_failed(fetch, TDG_EUNREACHABLE, "cancelled");
 }
 
 void tdg__daemons_close(tdg__command_source_t *command) {

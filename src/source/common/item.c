@@ -250,7 +250,7 @@ void tdg__items_close(tdg__source_t *source) {
 
         item->next_readers = NULL;
         tdg__readers_answer(waiting,
-                            &(tdg__content_t){.status = TDG_EAWAY,
+                            &(tdg__content_t){.status = TDG_EUNREACHABLE,
                                               .error = "the source is being closed",
                                               .public = "the source is being closed"});
         tdg__item_cancel(item);

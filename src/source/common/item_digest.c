@@ -37,9 +37,9 @@ static void done(tdg__heavy_job_t *job) {
         tdg__fetch_done(&item->fetch, &digest->content);
     } else {
         json_decref(digest->content.metadata);
-        tdg__fetch_failed(&item->fetch, digest->rv == 0 ? TDG_EAWAY : TDG_ENOMEM, "%s",
-                          digest->rv == 0 ? "the source is being closed"
-                                          : tdg_strerror(TDG_ENOMEM));
+        tdg__fetch_failed(
+            &item->fetch, digest->rv == 0 ? TDG_EUNREACHABLE : TDG_ENOMEM, "%s",
+            digest->rv == 0 ? "the source is being closed" : tdg_strerror(TDG_ENOMEM));
     }
     tdg__buf_unref(bytes);
     tdg__free(digest->mime_type);

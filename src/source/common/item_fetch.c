@@ -390,7 +390,7 @@ static bool settle(tdg__item_t *item, tdg__content_t *content, json_t **ret_meta
             content->public = content->error = tdg_strerror(TDG_ENOMEM);
         }
     }
-    if (content->status == TDG_EAWAY || content->status == TDG_ENOMEM) {
+    if (content->status == TDG_EUNREACHABLE || content->status == TDG_ENOMEM) {
         failed(item, content);
         return false;
     }
@@ -444,7 +444,7 @@ void tdg__fetch_done(tdg__fetch_t *fetch, const tdg__content_t *given) {
     if (fetch->cancelled && content.status != 0) {
         snprintf(late, sizeof(late), "no answer within %" PRId64 " ms",
                  source->entry.timeout_ms);
-        content.status = TDG_EAWAY;
+        content.status = TDG_EUNREACHABLE;
         content.public = content.error =
             source->closing ? "the source is being closed" : late;
     }
@@ -507,10 +507,10 @@ void tdg__fetch_failed_inside(tdg__fetch_t *fetch, int status, const char *publi
 const char *tdg__content_public(const tdg__content_t *content) {
     if (content->public != NULL)
         return content->public;
-    return content->status == TDG_EAWAY       ? "the source is unreachable"
-           : content->status == TDG_ETOOLARGE ? "the content is larger than max-size"
-           : content->status == TDG_EINVAL    ? "the source does not provide this content"
-                                              : tdg_strerror(content->status);
+    return content->status == TDG_EUNREACHABLE ? "the source is unreachable"
+           : content->status == TDG_ETOOLARGE  ? "the content is larger than max-size"
+           : content->status == TDG_EINVAL ? "the source does not provide this content"
+                                           : tdg_strerror(content->status);
 }
 
 const char *tdg__fetch_variable(const tdg__fetch_t *fetch, const char *name) {

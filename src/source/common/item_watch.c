@@ -290,7 +290,7 @@ static void read_pushed(const tdg__item_t *item, tdg__read_done_fn done, void *a
 void tdg__source_read(tdg__source_t *source, const char *uri, uint64_t client,
                       tdg__read_done_fn done, tdg__read_has_left_fn has_left, void *arg) {
     if (source->closing) {
-        refuse(done, arg, TDG_EAWAY, "the source is being closed");
+        refuse(done, arg, TDG_EUNREACHABLE, "the source is being closed");
         return;
     }
     if (tdg__source_is_pushed(source)) {

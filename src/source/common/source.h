@@ -46,7 +46,7 @@ typedef struct tdg__item tdg__item_t; /* item.c: a URI that is watched or being 
 /* What a URI holds now, or why that is unknown. */
 typedef struct tdg__content {
     int status; /* 0; TDG_ENOTFOUND: it does not exist (any more); TDG_ETOOLARGE: it
-                   exceeds max-size; TDG_EAWAY: the backend is unreachable, retry;
+                   exceeds max-size; TDG_EUNREACHABLE: the backend is unreachable, retry;
                    TDG_EINVAL: no retry helps (the query is wrong, for example) */
     const char *error;  /* where status is not 0: one line for the log, which may name
                            paths, addresses and what others wrote; borrowed */

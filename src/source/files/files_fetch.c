@@ -191,7 +191,7 @@ static void fail(struct tdg__files_reading *reading, tdg__fetch_t *fetch) {
     int error = is_root ? reading->error : -reading->error;
 
     if (is_root) {
-        tdg__fetch_failed(fetch, TDG_EAWAY, "the folder cannot be opened: %s",
+        tdg__fetch_failed(fetch, TDG_EUNREACHABLE, "the folder cannot be opened: %s",
                           strerror(error));
         return;
     }
@@ -203,7 +203,8 @@ static void fail(struct tdg__files_reading *reading, tdg__fetch_t *fetch) {
                 tdg__fetch_failed(fetch, cases[i].status, "%s", cases[i].text);
             return;
         }
-    tdg__fetch_failed(fetch, TDG_EAWAY, "the file cannot be read: %s", strerror(error));
+    tdg__fetch_failed(fetch, TDG_EUNREACHABLE, "the file cannot be read: %s",
+                      strerror(error));
 }
 
 /* It was changed so shortly ago that more may follow; by a clock that may be another
@@ -283,7 +284,7 @@ static void after_read(uv_work_t *work, int status) {
         tdg__fetch_t *fetch = detach(reading);
 
         if (status != 0)
-            tdg__fetch_failed(fetch, TDG_EAWAY, "cancelled");
+            tdg__fetch_failed(fetch, TDG_EUNREACHABLE, "cancelled");
         else if (reading->error != 0)
             fail(reading, fetch);
         else
@@ -346,5 +347,5 @@ void tdg__files_cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
         return;
     (void)uv_cancel((uv_req_t *)&reading->work);
     (void)detach(reading); /* its end is not waited for */
-    tdg__fetch_failed(fetch, TDG_EAWAY, "cancelled");
+    tdg__fetch_failed(fetch, TDG_EUNREACHABLE, "cancelled");
 }

@@ -91,7 +91,7 @@ static void job_fail_as(struct job *job, int status, int64_t retry_after_ms,
     char text[512];
 
     snprintf(text, sizeof(text), "%s", error); /* it may be a part of the job */
-    if (poll != NULL && (status == TDG_EAWAY || status == TDG_ENOMEM)) {
+    if (poll != NULL && (status == TDG_EUNREACHABLE || status == TDG_ENOMEM)) {
         tdg__http_postpone(http, poll, retry_after_ms);
     } else if (poll != NULL) {
         tdg__http_forget(http, poll);
@@ -156,7 +156,7 @@ static void part_is_cut(uv_work_t *work, int status) {
     struct job *job = work->data;
     struct found *found = job->found;
     char text[256];
-    int rv = status < 0 ? TDG_EAWAY : job->part_status;
+    int rv = status < 0 ? TDG_EUNREACHABLE : job->part_status;
 
     job->working = false;
     if (rv == TDG_EJSON || rv == TDG_ENUMBER) {
@@ -192,13 +192,13 @@ static const struct meaning {
     {403, 403, TDG_EINVAL, "access denied; check `headers`"},
     {404, 404, TDG_ENOTFOUND, "not found"},
     {407, 407, TDG_EINVAL, "the proxy requires authentication; check `proxy`"},
-    {408, 408, TDG_EAWAY, "request timed out"},
+    {408, 408, TDG_EUNREACHABLE, "request timed out"},
     {410, 410, TDG_ENOTFOUND, "removed permanently"},
-    {425, 425, TDG_EAWAY, "too early"},
-    {429, 429, TDG_EAWAY, "too many requests"},
+    {425, 425, TDG_EUNREACHABLE, "too early"},
+    {429, 429, TDG_EUNREACHABLE, "too many requests"},
     {400, 499, TDG_EINVAL, "request refused"},
-    {500, 599, TDG_EAWAY, "server error"},
-    {0, 999, TDG_EAWAY, "unexpected status"},
+    {500, 599, TDG_EUNREACHABLE, "server error"},
+    {0, 999, TDG_EUNREACHABLE, "unexpected status"},
 };
 
 static void fail_by_status(struct job *job) {
@@ -236,14 +236,15 @@ static void not_modified(struct job *job) {
         return;
     }
     /* The watching has ended meanwhile, and what the server speaks of is gone. */
-    rv = job->unconditional ? TDG_EAWAY : 0;
+    rv = job->unconditional ? TDG_EUNREACHABLE : 0;
     job->unconditional = true;
     if (rv == 0)
         rv = start(job);
     if (rv < 0)
         job_fail(job, rv, -1,
-                 rv == TDG_EAWAY ? "the server answered 304 to an unconditional request"
-                                 : tdg_strerror(rv));
+                 rv == TDG_EUNREACHABLE
+                     ? "the server answered 304 to an unconditional request"
+                     : tdg_strerror(rv));
 }
 
 static void on_content(struct job *job) {
@@ -288,7 +289,7 @@ static void on_done(void *user, const tdg__web_end_t *end) {
     else if (end->code == TDG_ENOMEM)
         job_fail(job, end->code, -1, end->error);
     else if (end->code != 0) /* names the host */
-        job_fail_as(job, TDG_EAWAY, -1, end->error, true);
+        job_fail_as(job, TDG_EUNREACHABLE, -1, end->error, true);
     else if (job->status == 304)
         not_modified(job);
     else if (!is_success(job))
@@ -351,7 +352,7 @@ void tdg__http_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
     struct job *job;
 
     if (left > 0) {
-        tdg__fetch_failed(fetch, TDG_EAWAY,
+        tdg__fetch_failed(fetch, TDG_EUNREACHABLE,
                           "Retry-After: no request for another %" PRId64 " s",
                           (left + 999) / 1000);
         return;
@@ -384,5 +385,5 @@ void tdg__http_cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
     }
     tdg__web_exchange_cancel(job->exchange);
     job->exchange = NULL;
-    job_fail(job, TDG_EAWAY, -1, "cancelled");
+    job_fail(job, TDG_EUNREACHABLE, -1, "cancelled");
 }

@@ -120,7 +120,7 @@ static void fail(struct log *log, tdg__fetch_t *fetch, int status, int error) {
     case TDG_EINVAL:
         tdg__fetch_failed(fetch, status, "it is not a regular file");
         break;
-    case TDG_EAWAY:
+    case TDG_EUNREACHABLE:
         tdg__fetch_failed(fetch, status, "the file cannot be read: %s", strerror(error));
         break;
     default:
@@ -199,7 +199,7 @@ static void fetch_(tdg__source_t *source, tdg__fetch_t *fetch) {
 
     /* It has a thread of the pool, which all sources share: it gets no second one. */
     if (log->hangs) {
-        tdg__fetch_failed(fetch, TDG_EAWAY,
+        tdg__fetch_failed(fetch, TDG_EUNREACHABLE,
                           "an earlier read of the file has not finished yet");
         return;
     }
@@ -224,7 +224,7 @@ static void cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
     log->job = NULL;
     log->hangs = !waits;
     uv_timer_stop(&log->timer);
-    tdg__fetch_failed(fetch, TDG_EAWAY, "cancelled");
+    tdg__fetch_failed(fetch, TDG_EUNREACHABLE, "cancelled");
     if (waits)
         job_free(job);
 }

@@ -26,7 +26,7 @@ static int read_at(int fd, char *data, size_t len, uint64_t offset, size_t *ret_
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return TDG_EAWAY;
+            return TDG_EUNREACHABLE;
         if (n == 0)
             break;
         done += (size_t)n;
@@ -155,7 +155,7 @@ int tdg__log_tail_read(const char *path, uint64_t max_lines, size_t max_bytes,
         *ret_errno = -fd;
         return fd == -ENOENT || fd == -ENOTDIR ? TDG_ENOTFOUND
                : fd == -EINVAL                 ? TDG_EINVAL
-                                               : TDG_EAWAY;
+                                               : TDG_EUNREACHABLE;
     }
 
     int rv = read_window(fd, (uint64_t)st.st_size, max_lines, max_bytes, &tail);

@@ -179,7 +179,7 @@ static tdg__pg_query_t *take_lost(tdg__pg_t *pg) {
 }
 
 static void end_lost(tdg__pg_t *pg, const char *why) {
-    tdg__pg_end_t how = {.status = TDG_EAWAY, .error = why, .sqlstate = ""};
+    tdg__pg_end_t how = {.status = TDG_EUNREACHABLE, .error = why, .sqlstate = ""};
     tdg__pg_query_t *query;
 
     while ((query = take_lost(pg)) != NULL)
@@ -422,7 +422,7 @@ static void keep_end(tdg__pg_t *pg, PGresult *result) {
         return;
 
     pg->end.result = NULL;
-    pg->end.status = is_passing(pg->end.sqlstate) ? TDG_EAWAY : TDG_EINVAL;
+    pg->end.status = is_passing(pg->end.sqlstate) ? TDG_EUNREACHABLE : TDG_EINVAL;
     pg->end.error = message != NULL ? message : PQresultErrorMessage(result);
     if (status != PGRES_FATAL_ERROR) {
         pg->end.status = TDG_EINVAL;
@@ -485,7 +485,8 @@ static void start_next(tdg__pg_t *pg) {
     query = TDG__RECORD(tdg__pg_query_t, link, tdg__queue_take(&pg->queue));
     pg->active = query;
     pg->busy = true;
-    pg->end = (tdg__pg_end_t){.status = TDG_EAWAY, .error = "no result", .sqlstate = ""};
+    pg->end =
+        (tdg__pg_end_t){.status = TDG_EUNREACHABLE, .error = "no result", .sqlstate = ""};
     uv_update_time(pg->opts.loop);
     pg->limit_ms = query->limit_ms > 0 ? query->limit_ms : pg->opts.timeout_ms + GRACE_MS;
     uv_timer_start(&pg->limit, on_limit, (uint64_t)pg->limit_ms, 0);

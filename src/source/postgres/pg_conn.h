@@ -27,7 +27,7 @@ typedef struct tdg__pg_query tdg__pg_query_t;
 
 /* How a query ended. All is borrowed for the call. */
 typedef struct tdg__pg_end {
-    int status;             /* 0; TDG_EAWAY: no connection, or it was lost, or the server
+    int status; /* 0; TDG_EUNREACHABLE: no connection, or it was lost, or the server
                                says that it is busy or stops; TDG_EINVAL: the server refuses
                                the query; TDG_ETOOLARGE: row() wanted no more */
     const char *error;      /* one line, where status is not 0 */
@@ -56,7 +56,7 @@ typedef struct tdg__pg_ops {
     void (*up)(void *user); /* connected: queries run */
 
     /* Could not connect, or lost. `why` is one line. Afterwards all queries of this
-     * connection end with TDG_EAWAY. */
+     * connection end with TDG_EUNREACHABLE. */
     void (*down)(void *user, const char *why);
 
     void (*notified)(void *user, const char *payload);
@@ -76,13 +76,13 @@ typedef struct tdg__pg_opts {
 int tdg__pg_create(const tdg__pg_opts_t *opts, tdg__pg_t **ret);
 
 /* Ends everything; ops.closed() follows, maybe later, and *pg is gone then. Queries end
- * with TDG_EAWAY. No other call of ops comes. */
+ * with TDG_EUNREACHABLE. No other call of ops comes. */
 void tdg__pg_close(tdg__pg_t *pg);
 
 /* Begins to connect, where that is not done or under way: up() or down() follows. */
 void tdg__pg_connect(tdg__pg_t *pg);
 
-/* Lets the connection go without down(). Queries end with TDG_EAWAY. */
+/* Lets the connection go without down(). Queries end with TDG_EUNREACHABLE. */
 void tdg__pg_disconnect(tdg__pg_t *pg);
 
 typedef enum tdg__pg_state {

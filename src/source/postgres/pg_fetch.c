@@ -265,7 +265,7 @@ void tdg__pg_source_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
     struct look *look;
 
     if (tdg__pg_source_waits(postgres)) {
-        tdg__fetch_failed_inside(fetch, TDG_EAWAY, NULL, "%s",
+        tdg__fetch_failed_inside(fetch, TDG_EUNREACHABLE, NULL, "%s",
                                  source->away_why != NULL ? source->away_why
                                                           : "not connected");
         return;
@@ -305,6 +305,6 @@ void tdg__pg_source_cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
     tdg__rows_done(&look->rows);
     tdg__free(look);
     fetch->state = NULL;
-    tdg__fetch_failed(fetch, TDG_EAWAY, "no answer in time");
+    tdg__fetch_failed(fetch, TDG_EUNREACHABLE, "no answer in time");
     tdg__pg_source_rest(postgres);
 }

@@ -188,7 +188,7 @@ static void on_snapshot(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
 
     if (!template_is_watched(postgres) || !taken)
         tdg__pg_seen_done(&postgres->seen_now);
-    if (end->status == TDG_EAWAY) {
+    if (end->status == TDG_EUNREACHABLE) {
         give_up_connection(postgres, "cannot compare the whole table", end);
         return;
     }
@@ -303,7 +303,7 @@ static void on_state(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
 
     if (postgres->listening != TDG__PG_LISTENING)
         return; /* asked again by the next connection */
-    if (end->status == TDG_EAWAY) {
+    if (end->status == TDG_EUNREACHABLE) {
         give_up_connection(postgres, "cannot inspect the table", end);
         return;
     }

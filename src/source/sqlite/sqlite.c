@@ -126,7 +126,7 @@ static void on_version(struct sqlite *sqlite, const tdg__sqlite_result_t *result
         before == ARMING || (result->status == 0 && (before == BLIND || is_other));
 
     assert(before != UNWATCHED && sqlite->watch != NULL);
-    if (result->status == TDG_EAWAY && !result->unreachable) {
+    if (result->status == TDG_EUNREACHABLE && !result->unreachable) {
         set_timer(sqlite); /* busy: the next look finds out */
         return;
     }
@@ -216,7 +216,7 @@ static void cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
         tdg__queue_remove(&request->link);
         tdg__free(request);
     }
-    tdg__fetch_failed(fetch, TDG_EAWAY, "cancelled");
+    tdg__fetch_failed(fetch, TDG_EUNREACHABLE, "cancelled");
 }
 
 static void on_query(struct sqlite *sqlite, const tdg__sqlite_result_t *result) {
@@ -272,7 +272,7 @@ static void report_reach(struct sqlite *sqlite, const tdg__sqlite_result_t *resu
         sqlite->watching = BLIND;
     if (result->unreachable)
         tdg__source_is_away(&sqlite->source, result->error);
-    else if (result->status != TDG_EAWAY)
+    else if (result->status != TDG_EUNREACHABLE)
         tdg__source_is_back(&sqlite->source);
 }
 

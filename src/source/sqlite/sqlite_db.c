@@ -111,10 +111,10 @@ static void fail_with(const tdg__sqlite_db_t *db, tdg__sqlite_result_t *ret, int
     switch (code & 0xFF) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-        fail(ret, TDG_EAWAY, "the database is locked by another process");
+        fail(ret, TDG_EUNREACHABLE, "the database is locked by another process");
         break;
     case SQLITE_INTERRUPT:
-        fail(ret, TDG_EAWAY, "the query takes longer than `timeout`");
+        fail(ret, TDG_EUNREACHABLE, "the query takes longer than `timeout`");
         break;
     case SQLITE_NOMEM:
         fail(ret, TDG_ENOMEM, "out of memory");
@@ -126,13 +126,13 @@ static void fail_with(const tdg__sqlite_db_t *db, tdg__sqlite_result_t *ret, int
     case SQLITE_NOTADB:
     case SQLITE_IOERR:
     case SQLITE_CORRUPT:
-        fail(ret, TDG_EAWAY, "the database cannot be read: %s", text);
+        fail(ret, TDG_EUNREACHABLE, "the database cannot be read: %s", text);
         ret->public = "the database cannot be read";
         ret->unreachable = true;
         break;
     case SQLITE_SCHEMA: /* it changed too often meanwhile */
     case SQLITE_PROTOCOL:
-        fail(ret, TDG_EAWAY, "%s", text);
+        fail(ret, TDG_EUNREACHABLE, "%s", text);
         ret->public = "the database cannot be read";
         break;
     default:
@@ -215,7 +215,7 @@ static bool stat_file(const tdg__sqlite_db_t *db, struct stat *st,
 
     if (exists && S_ISREG(st->st_mode))
         return true;
-    fail(ret, TDG_EAWAY, "the database cannot be opened: %s",
+    fail(ret, TDG_EUNREACHABLE, "the database cannot be opened: %s",
          exists ? "it is not a regular file" : strerror(errno));
     ret->unreachable = true;
     return false;
@@ -236,7 +236,7 @@ static bool open_file(tdg__sqlite_db_t *db, struct stat *before,
         ret->unreachable = true;
     } else if (stat_file(db, &after, ret) &&
                (after.st_dev != before->st_dev || after.st_ino != before->st_ino)) {
-        fail(ret, TDG_EAWAY, "the database was replaced while it was opened");
+        fail(ret, TDG_EUNREACHABLE, "the database was replaced while it was opened");
     }
     if (ret->status != 0) {
         tdg__sqlite_db_close(db);

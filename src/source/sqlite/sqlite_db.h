@@ -30,8 +30,8 @@ typedef struct tdg__sqlite_opts {
 enum { TDG__SQLITE_ERROR = 300 };
 
 typedef struct tdg__sqlite_result {
-    int status;       /* 0, TDG_EAWAY, TDG_EINVAL, TDG_ETOOLARGE, TDG_ENOMEM */
-    bool unreachable; /* with TDG_EAWAY: there is no database to ask at all */
+    int status;       /* 0, TDG_EUNREACHABLE, TDG_EINVAL, TDG_ETOOLARGE, TDG_ENOMEM */
+    bool unreachable; /* with TDG_EUNREACHABLE: there is no database to ask at all */
     bool reopened;    /* versions cannot be compared with those before */
     char error[TDG__SQLITE_ERROR];
     const char *public; /* the same without the words of SQLite, which name what is

@@ -792,10 +792,10 @@ static void who_is_not_there_is_away(void **state) {
 
     (void)state;
     snprintf(url, sizeof(url), "http://127.0.0.1:%u", free_port());
-    assert_int_equal(tdg_client_connect(&opts, &client, &failure), TDG_EAWAY);
+    assert_int_equal(tdg_client_connect(&opts, &client, &failure), TDG_EUNREACHABLE);
     assert_true(failure.message[0] != '\0');
     tdg_failure_done(&failure);
-    assert_int_equal(tdg_client_connect(&program, &client, &failure), TDG_EAWAY);
+    assert_int_equal(tdg_client_connect(&program, &client, &failure), TDG_EUNREACHABLE);
     assert_non_null(strstr(failure.message, "/no/such/program"));
     tdg_failure_done(&failure);
 }
@@ -948,7 +948,7 @@ static void a_program_that_closes_its_input_does_no_harm(void **state) {
     assert_int_equal(sigaction(SIGPIPE, &plain, &before), 0);
     rv = tdg_client_connect(&opts, &client, NULL);
     sigaction(SIGPIPE, &before, NULL);
-    assert_true(rv == TDG_EAWAY || rv == TDG_ETIMEDOUT);
+    assert_true(rv == TDG_EUNREACHABLE || rv == TDG_ETIMEDOUT);
     assert_null(client);
 }
 

@@ -132,15 +132,15 @@ static void every_answer_to_the_probe_over_http(void **state) {
          NULL},
         {"401", {STATUS, 401, NULL}, NULL, TDG_EREFUSED, NULL},
         {"403", {STATUS, 403, NULL}, NULL, TDG_EREFUSED, NULL},
-        {"500", {STATUS, 500, NULL}, NULL, TDG_EAWAY, NULL},
+        {"500", {STATUS, 500, NULL}, NULL, TDG_EUNREACHABLE, NULL},
         {"503 with an error",
          {STATUS, 503, "{'code':-32603,'message':'x'}"},
          NULL,
-         TDG_EAWAY,
+         TDG_EUNREACHABLE,
          NULL},
-        {"429", {STATUS, 429, NULL}, NULL, TDG_EAWAY, NULL},
-        {"no connection", {END, TDG__DELIVERY_AWAY, NULL}, NULL, TDG_EAWAY, NULL},
-        {"cut", {END, TDG__DELIVERY_BROKEN, NULL}, NULL, TDG_EAWAY, NULL},
+        {"429", {STATUS, 429, NULL}, NULL, TDG_EUNREACHABLE, NULL},
+        {"no connection", {END, TDG__DELIVERY_AWAY, NULL}, NULL, TDG_EUNREACHABLE, NULL},
+        {"cut", {END, TDG__DELIVERY_BROKEN, NULL}, NULL, TDG_EUNREACHABLE, NULL},
         {"time-out", {END, TDG__DELIVERY_TIMEOUT, NULL}, NULL, TDG_ETIMEDOUT, NULL},
         {"refused by ourselves",
          {END, TDG__DELIVERY_REFUSED, NULL},
@@ -280,16 +280,16 @@ static void a_program_that_always_ends_is_given_up(void **state) {
     fake_lost(f, "it has exited");
     fake_pass(f, 1000);
     fake_lost(f, "it has exited with 1");
-    assert_int_equal(fake_code(f->connected), TDG_EAWAY);
+    assert_int_equal(fake_code(f->connected), TDG_EUNREACHABLE);
     assert_non_null(strstr(f->connected->message, "exited with 1"));
 }
 
 static void a_program_that_cannot_be_started_fails(void **state) {
     struct fake *f = *state;
 
-    f->open_code = TDG_EAWAY;
+    f->open_code = TDG_EUNREACHABLE;
     fake_start(f);
-    assert_int_equal(fake_code(f->connected), TDG_EAWAY);
+    assert_int_equal(fake_code(f->connected), TDG_EUNREACHABLE);
     assert_int_equal(f->sent_count, 0);
 }
 
@@ -423,7 +423,7 @@ static void nobody_there_fails_at_once_without_patience(void **state) {
 
     fake_start(f);
     fake_broken(f, fake_find(f, "server/discover"), TDG__DELIVERY_AWAY, false);
-    assert_int_equal(fake_code(f->connected), TDG_EAWAY);
+    assert_int_equal(fake_code(f->connected), TDG_EUNREACHABLE);
     assert_int_equal(f->now, start);
 }
 
@@ -458,7 +458,7 @@ static void patience_has_an_end(void **state) {
         }
         assert_true(f->now - start <= 30000);
     }
-    assert_int_equal(fake_code(f->connected), TDG_EAWAY);
+    assert_int_equal(fake_code(f->connected), TDG_EUNREACHABLE);
     assert_int_equal(f->now - start, 30000); /* and not before it */
     assert_int_equal(last - start, 29000);
 }
@@ -547,7 +547,7 @@ static void a_fresh_token_connects(void **state) {
 /* ---- Again -------------------------------------------------------------- */
 
 static void lose(struct fake *f) {
-    tdg__connect_lost(f->core, TDG_EAWAY, "gone");
+    tdg__connect_lost(f->core, TDG_EUNREACHABLE, "gone");
     f->answer = NULL;
     fake_run(f);
     assert_int_equal(f->core->state, TDG__CORE_WAITING);
@@ -693,8 +693,9 @@ static void that_it_is_over_is_told_without_memory(void **state) {
     assert_int_equal(f->core->state, TDG__CORE_OVER);
     assert_true(f->event_count >= 1);
     assert_int_equal(f->events[f->event_count - 1]->kind, TDG_EVENT_CLOSED);
-    assert_int_equal(f->events[f->event_count - 1]->code, TDG_EAWAY);
-    assert_string_equal(f->events[f->event_count - 1]->message, tdg_strerror(TDG_EAWAY));
+    assert_int_equal(f->events[f->event_count - 1]->code, TDG_EUNREACHABLE);
+    assert_string_equal(f->events[f->event_count - 1]->message,
+                        tdg_strerror(TDG_EUNREACHABLE));
 }
 
 /* What was on its way over a transport that was closed must not count for ever: after 64
@@ -707,7 +708,7 @@ static void answers_that_went_down_with_a_transport_are_forgotten(void **state) 
     for (int i = 0; i < 3 * TDG__REQUESTS_MAX_LOOSE; i++)
         tdg__core_notify(f->core, "notifications/none", NULL, f->core->version);
     f->hold_notifications = false;
-    tdg__connect_lost(f->core, TDG_EAWAY, "another server has taken its place");
+    tdg__connect_lost(f->core, TDG_EUNREACHABLE, "another server has taken its place");
     fake_pass(f, 2000);
     assert_int_equal(f->core->state, TDG__CORE_UP);
     assert_int_equal(f->transport_count, 2);
@@ -818,7 +819,7 @@ static void stopping_works_in_every_state(void **state) {
             if (at == INITIALISING)
                 fake_error(f, fake_find(f, "server/discover"), -32601, "no", NULL);
             if (at == WAITING)
-                tdg__connect_lost(f->core, TDG_EAWAY, "gone");
+                tdg__connect_lost(f->core, TDG_EUNREACHABLE, "gone");
             if (at == FAILED)
                 fake_error(f, fake_find(f, "server/discover"), -32020, "no", NULL);
             tdg__core_request(f->core, "prompts/list", NULL, 0, fake_done, fake_note(f));
@@ -904,7 +905,7 @@ static bool run_without_memory(tdg__transport_kind_t kind, bool modern, size_t n
         tdg__core_list(f->core, TDG_LIST_PROMPTS, fake_done, fake_note(f));
         fake_run(f);
         if (f->core->state == TDG__CORE_UP) {
-            tdg__connect_lost(f->core, TDG_EAWAY, "gone");
+            tdg__connect_lost(f->core, TDG_EUNREACHABLE, "gone");
             tdg__core_list(f->core, TDG_LIST_PROMPTS, fake_done, fake_note(f));
             fake_pass(f, 2000);
         }

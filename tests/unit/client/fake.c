@@ -93,7 +93,7 @@ static int transport_send(tdg__transport_t *base, const tdg__outgoing_t *out,
         return transport->fake->send_code;
     assert_true(transport->open);
     if (transport->lost)
-        return TDG_EAWAY;
+        return TDG_EUNREACHABLE;
     assert_int_equal(strlen(out->text), out->len);
     assert_null(strchr(out->text, '\n'));
 

@@ -81,9 +81,9 @@ static void ends_of_the_transport_become_codes(void **state) {
         tdg__delivery_end_t end;
         int code;
     } cases[] = {
-        {TDG__DELIVERY_DONE, TDG_EAWAY},       {TDG__DELIVERY_BROKEN, TDG_EAWAY},
-        {TDG__DELIVERY_AWAY, TDG_EAWAY},       {TDG__DELIVERY_TIMEOUT, TDG_ETIMEDOUT},
-        {TDG__DELIVERY_NONSENSE, TDG_EJSON},   {TDG__DELIVERY_REFUSED, TDG_EREFUSED},
+        {TDG__DELIVERY_DONE, TDG_EUNREACHABLE}, {TDG__DELIVERY_BROKEN, TDG_EUNREACHABLE},
+        {TDG__DELIVERY_AWAY, TDG_EUNREACHABLE}, {TDG__DELIVERY_TIMEOUT, TDG_ETIMEDOUT},
+        {TDG__DELIVERY_NONSENSE, TDG_EJSON},    {TDG__DELIVERY_REFUSED, TDG_EREFUSED},
         {TDG__DELIVERY_NO_MEMORY, TDG_ENOMEM},
     };
     struct fake *f = *state;
@@ -107,8 +107,8 @@ static void statuses_become_codes(void **state) {
         {404, "{'code':-32601,'message':'x'}", TDG_ENOTSUP},
         {400, "{'code':-32602,'message':'x'}", TDG_EREFUSED},
         {403, NULL, TDG_EREFUSED},
-        {429, NULL, TDG_EAWAY},
-        {502, NULL, TDG_EAWAY},
+        {429, NULL, TDG_EUNREACHABLE},
+        {502, NULL, TDG_EUNREACHABLE},
     };
     struct fake *f = *state;
 
@@ -292,7 +292,7 @@ static void a_session_that_is_always_forgotten_fails_the_request(void **state) {
     f->answer = fake_legacy_server;
     fake_pass(f, 2000);
     fake_broken(f, fake_find(f, "tools/call"), TDG__DELIVERY_NO_SESSION, true);
-    assert_int_equal(fake_code(note), TDG_EAWAY);
+    assert_int_equal(fake_code(note), TDG_EUNREACHABLE);
     assert_int_equal(fake_count(f, "tools/call"), 2);
 }
 
@@ -308,7 +308,7 @@ static void what_does_no_harm_is_repeated_once(void **state) {
         fake_broken(f, fake_find(f, methods[i]), TDG__DELIVERY_BROKEN, true);
         assert_int_equal(note->calls, 0);
         fake_broken(f, fake_find(f, methods[i]), TDG__DELIVERY_BROKEN, true);
-        assert_int_equal(fake_code(note), TDG_EAWAY);
+        assert_int_equal(fake_code(note), TDG_EUNREACHABLE);
         assert_int_equal(fake_count(f, methods[i]), 2);
     }
 }
@@ -320,7 +320,7 @@ static void a_tool_is_not_called_twice(void **state) {
     up(f, TDG_ERA_MODERN);
     note = request(f, "tools/call");
     fake_broken(f, fake_find(f, "tools/call"), TDG__DELIVERY_BROKEN, true);
-    assert_int_equal(fake_code(note), TDG_EAWAY);
+    assert_int_equal(fake_code(note), TDG_EUNREACHABLE);
     assert_int_equal(fake_count(f, "tools/call"), 1);
 }
 
@@ -343,7 +343,7 @@ static void a_lost_program_fails_its_calls_and_repeats_its_reads(void **state) {
     call = request(f, "tools/call");
     read = request(f, "resources/read");
     fake_lost(f, "it has exited");
-    assert_int_equal(fake_code(call), TDG_EAWAY);
+    assert_int_equal(fake_code(call), TDG_EUNREACHABLE);
     assert_int_equal(read->calls, 0);
     f->answer = fake_legacy_server;
     fake_pass(f, 2000);
@@ -398,7 +398,7 @@ static void those_that_wait_fail_with_the_connection(void **state) {
     fake_start(f);
     note = request(f, "prompts/list");
     fake_broken(f, fake_find(f, "server/discover"), TDG__DELIVERY_AWAY, false);
-    assert_int_equal(fake_code(note), TDG_EAWAY);
+    assert_int_equal(fake_code(note), TDG_EUNREACHABLE);
 }
 
 static void there_is_a_limit_to_what_waits(void **state) {
@@ -476,7 +476,7 @@ static void a_stream_stays_open(void **state) {
     assert_int_equal(stream.alive, 2);
     assert_int_equal(stream.retry, 77);
     fake_broken(f, sent, TDG__DELIVERY_BROKEN, true);
-    assert_int_equal(fake_code(stream.note), TDG_EAWAY);
+    assert_int_equal(fake_code(stream.note), TDG_EUNREACHABLE);
     assert_int_equal(fake_count(f, "subscriptions/listen"), 1);
 }
 

@@ -231,11 +231,11 @@ static const struct refusal {
     bool passing;
     int code;
 } refusals[] = {
-    {0, -32006, true, TDG_EREFUSED},  {0, -32603, true, TDG_EREFUSED},
-    {503, 0, true, TDG_EAWAY},        {429, 0, true, TDG_EAWAY},
-    {503, -32603, true, TDG_EAWAY},   {0, -32002, false, TDG_ENOTFOUND},
-    {0, -32602, false, TDG_EREFUSED}, {0, -32000, false, TDG_EREFUSED},
-    {401, 0, false, TDG_EREFUSED},    {403, 0, false, TDG_EREFUSED},
+    {0, -32006, true, TDG_EREFUSED},       {0, -32603, true, TDG_EREFUSED},
+    {503, 0, true, TDG_EUNREACHABLE},      {429, 0, true, TDG_EUNREACHABLE},
+    {503, -32603, true, TDG_EUNREACHABLE}, {0, -32002, false, TDG_ENOTFOUND},
+    {0, -32602, false, TDG_EREFUSED},      {0, -32000, false, TDG_EREFUSED},
+    {401, 0, false, TDG_EREFUSED},         {403, 0, false, TDG_EREFUSED},
 };
 
 static void refuse_with(struct fake *f, struct fake_sent *sent,
@@ -405,7 +405,7 @@ static void a_refusal_hurries_nobody_else(void **state) {
     fake_pass(f, 50);
     fake_pass(f, 6000);
     assert_int_equal(codes[0], TDG_EREFUSED);
-    assert_int_equal(codes[1], TDG_EAWAY);
+    assert_int_equal(codes[1], TDG_EUNREACHABLE);
     assert_int_equal(note->calls, 0);
     fake_result(f, sent[2], "{}");
     assert_int_equal(fake_code(note), TDG_EREFUSED);

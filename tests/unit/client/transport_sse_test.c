@@ -176,11 +176,11 @@ static void what_is_no_stream_does_not_open(void **state) {
 
     fail_to_open(f, "HTTP/1.1 405 No\r\n\r\n", true, TDG_ENOTSUP);
     fail_to_open(f, "HTTP/1.1 401 No\r\n\r\n", true, TDG_EREFUSED);
-    fail_to_open(f, "HTTP/1.1 503 No\r\n\r\n", true, TDG_EAWAY);
+    fail_to_open(f, "HTTP/1.1 503 No\r\n\r\n", true, TDG_EUNREACHABLE);
     fail_to_open(f, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>", true,
                  TDG_ENOTSUP);
-    fail_to_open(f, EVENTS, true, TDG_EAWAY);
-    fail_to_open(f, "", true, TDG_EAWAY);
+    fail_to_open(f, EVENTS, true, TDG_EUNREACHABLE);
+    fail_to_open(f, "", true, TDG_EUNREACHABLE);
 }
 
 static void a_stream_may_be_cut_anywhere(void **state) {

@@ -64,7 +64,7 @@ static void script_cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
         if (script->waiting[i] != fetch)
             continue;
         script->waiting[i] = script->waiting[--script->waiting_count];
-        tdg__fetch_failed(fetch, TDG_EAWAY, "cancelled");
+        tdg__fetch_failed(fetch, TDG_EUNREACHABLE, "cancelled");
         return;
     }
 }

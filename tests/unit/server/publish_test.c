@@ -206,7 +206,7 @@ static int store_check(void *user, tdg__publish_item_t *item, char why[160]) {
     if (item->content_len >= sizeof(store->kept))
         return TDG_ETOOLARGE;
     if (strcmp(item->uri, "m:away") == 0)
-        return TDG_EAWAY;
+        return TDG_EUNREACHABLE;
     if (strcmp(item->uri, "m:full") == 0)
         return TDG_ETOTAL;
     if (strcmp(item->uri, "m:odd") == 0)

@@ -240,10 +240,11 @@ static void what_cannot_be_started_says_so(void **state) {
     struct fixture *f = *state;
 
     open_in(f, "command: [no-such-program-anywhere]\nuri: c:x\n");
-    expect_failure(f, "c:x", TDG_EAWAY, "no-such-program-anywhere cannot be started");
+    expect_failure(f, "c:x", TDG_EUNREACHABLE,
+                   "no-such-program-anywhere cannot be started");
     harness_close(&f->harness);
     open_in(f, "command: [sh, -c, 'kill -KILL $$']\nuri: c:x\n");
-    expect_failure(f, "c:x", TDG_EAWAY, "signal 9");
+    expect_failure(f, "c:x", TDG_EUNREACHABLE, "signal 9");
     harness_close(&f->harness);
     no_children_are_left();
 }
@@ -295,7 +296,7 @@ static void what_hangs_is_killed_with_its_group(void **state) {
                  ms);
         snprintf(failure, sizeof(failure), "no answer within %u ms", ms);
         open_in(f, config);
-        expect_failure(f, "c:x", TDG_EAWAY, failure);
+        expect_failure(f, "c:x", TDG_EUNREACHABLE, failure);
         wait_until_free(f, "lock");
         harness_close(&f->harness);
         no_children_are_left();
@@ -352,7 +353,7 @@ static void closing_ends_what_runs(void **state) {
     harness_start_read(&f->harness, "c:x", &reading);
     wait_for_file(f, "here");
     harness_close(&f->harness);
-    assert_int_equal(reading.status, TDG_EAWAY);
+    assert_int_equal(reading.status, TDG_EUNREACHABLE);
     reading_done(&reading);
     wait_until_killed(f, "lock");
     no_children_are_left();
@@ -471,7 +472,7 @@ static void who_will_not_end_still_counts(void **state) {
     expect_failure(f, "c:1", TDG_ETOOLARGE, "max-size");
     harness_start_read(&f->harness, "c:2", &reading);
     harness_close(&f->harness);
-    assert_int_equal(reading.status, TDG_EAWAY);
+    assert_int_equal(reading.status, TDG_EUNREACHABLE);
     reading_done(&reading);
     no_children_are_left();
 }
@@ -674,12 +675,12 @@ static void a_read_takes_the_first_line(void **state) {
 
     open_in(f, "command: '" HOLDER "sleep 1000'\nshell: true\nmode: lines\nuri: c:x\n"
                "timeout: 200ms\n");
-    expect_failure(f, "c:x", TDG_EAWAY, "no answer within");
+    expect_failure(f, "c:x", TDG_EUNREACHABLE, "no answer within");
     wait_until_free(f, "lock");
     harness_close(&f->harness);
 
     open_in(f, "command: 'true'\nmode: lines\nuri: c:x\n");
-    expect_failure(f, "c:x", TDG_EAWAY, "without a line");
+    expect_failure(f, "c:x", TDG_EUNREACHABLE, "without a line");
     harness_close(&f->harness);
 }
 
@@ -726,7 +727,7 @@ static void more_feeds_than_max_programs_are_refused(void **state) {
     expect_first_line(f, "c:2", "is 2");
     assert_int_equal(tdg__source_watch(f->harness.source, FOR_URI("c:3"), NULL),
                      TDG_ETOTAL);
-    expect_failure(f, "c:3", TDG_EAWAY, "max-programs");
+    expect_failure(f, "c:3", TDG_EUNREACHABLE, "max-programs");
     harness_expect(&f->harness, "c:1", "is 1"); /* what runs already can be read */
 
     /* There is a place now, but the program waits until the one before is gone. */

@@ -74,7 +74,7 @@ static void nobody_listens(void **state) {
              http_server_port(gone));
     http_server_stop(gone);
     page_open_yaml(f, yaml);
-    page_expect_failure(f, TDG_EAWAY, "cannot connect to 127.0.0.1 port ");
+    page_expect_failure(f, TDG_EUNREACHABLE, "cannot connect to 127.0.0.1 port ");
 }
 
 static void is_left_alone_as_long_as_it_asks(void **state) {
@@ -135,7 +135,7 @@ static void is_asked_again_after_a_day_at_last(void **state) {
     page_set(f, (struct page){.status = "429 Too Many Requests",
                               .headers = "Retry-After: 99999999999\r\n"});
     harness_watch(&f->harness, PAGE);
-    page_expect_failure(f, TDG_EAWAY, "another 86400 s");
+    page_expect_failure(f, TDG_EUNREACHABLE, "another 86400 s");
     page_run_for(f, 500);
     assert_int_equal(http_server_count(f->server, "/page"), 1);
 }
@@ -147,7 +147,7 @@ static void a_server_that_hangs_is_left(void **state) {
 
     page_open(f, "timeout: 300ms\n");
     page_set(f, (struct page){.manner = HANG, .headers = "Content-Length: 5\r\n"});
-    page_expect_failure(f, TDG_EAWAY, "within 300 ms");
+    page_expect_failure(f, TDG_EUNREACHABLE, "within 300 ms");
     page_wait_open(f, 0);
 }
 
@@ -156,7 +156,7 @@ static void a_server_that_drips_is_left(void **state) {
 
     page_open(f, "timeout: 500ms\n");
     page_set(f, (struct page){.manner = DRIP, .headers = "Content-Length: 1000000\r\n"});
-    page_expect_failure(f, TDG_EAWAY, "within 500 ms");
+    page_expect_failure(f, TDG_EUNREACHABLE, "within 500 ms");
     page_wait_open(f, 0);
 }
 
@@ -166,12 +166,12 @@ static void half_a_body_is_no_content(void **state) {
     page_open(f, "");
     page_set(f, (struct page){
                     .manner = RAW, .headers = "Content-Length: 10\r\n", .body = "half"});
-    page_expect_failure(f, TDG_EAWAY,
+    page_expect_failure(f, TDG_EUNREACHABLE,
                         " closed the connection in the middle of its response");
     page_set(f, (struct page){.manner = RAW,
                               .headers = "Transfer-Encoding: chunked\r\n",
                               .body = "4\r\nhalf\r\n"});
-    page_expect_failure(f, TDG_EAWAY,
+    page_expect_failure(f, TDG_EUNREACHABLE,
                         " closed the connection in the middle of its response");
     page_set(f, (struct page){.manner = RAW,
                               .headers = "Transfer-Encoding: chunked\r\n",
@@ -240,7 +240,7 @@ static void too_many_headers_end_it(void **state) {
         memcpy(headers + i * line, "X-Flood: 0123456789\r\n", line);
     page_open(f, "");
     page_set(f, (struct page){.headers = headers, .body = "x"});
-    page_expect_failure(f, TDG_EAWAY, " are larger than 262144 bytes");
+    page_expect_failure(f, TDG_EUNREACHABLE, " are larger than 262144 bytes");
     free(headers);
 }
 
@@ -249,7 +249,7 @@ static void what_is_no_http_is_no_answer(void **state) {
 
     page_open(f, "timeout: 2s\n");
     page_set(f, (struct page){.status = "9999 \x01", .manner = RAW, .body = "x"});
-    page_expect_failure(f, TDG_EAWAY, " does not speak HTTP");
+    page_expect_failure(f, TDG_EUNREACHABLE, " does not speak HTTP");
 }
 
 static void closing_does_not_wait(void **state) {
@@ -262,7 +262,7 @@ static void closing_does_not_wait(void **state) {
     page_wait_asked(f, 1);
     page_close(f);
     assert_true(reading.done);
-    assert_int_equal(reading.status, TDG_EAWAY);
+    assert_int_equal(reading.status, TDG_EUNREACHABLE);
     reading_done(&reading);
 }
 

@@ -258,9 +258,9 @@ static void a_certificate_is_always_verified(void **state) {
     printf("# %s; %s\n", unknown.error, misnamed.error);
     assert_int_equal(trusted.status, 0);
     assert_string_equal(trusted.data, "secure");
-    assert_int_equal(unknown.status, TDG_EAWAY);
+    assert_int_equal(unknown.status, TDG_EUNREACHABLE);
     assert_non_null(strstr(unknown.error, "the certificate of 127.0.0.1 port "));
-    assert_int_equal(misnamed.status, TDG_EAWAY);
+    assert_int_equal(misnamed.status, TDG_EUNREACHABLE);
     reading_done(&trusted);
     reading_done(&unknown);
     reading_done(&misnamed);

@@ -187,7 +187,7 @@ static void a_304_that_nobody_asked_for_is_asked_again(void **state) {
 
     page_open(f, "");
     page_set(f, (struct page){.status = "304 Not Modified", .manner = RAW});
-    page_expect_failure(f, TDG_EAWAY, "304 to an unconditional request");
+    page_expect_failure(f, TDG_EUNREACHABLE, "304 to an unconditional request");
     assert_int_equal(http_server_count(f->server, "/page"), 2);
 }
 
@@ -389,7 +389,7 @@ static void says_when_memory_is_out(void **state) {
             failed = memory_failed();
             memory_fail(0, MEMORY_ONCE);
             assert_true(reading.status == 0 || (failed && reading.status == TDG_ENOMEM) ||
-                        (failed && reading.status == TDG_EAWAY));
+                        (failed && reading.status == TDG_EUNREACHABLE));
             if (reading.status == 0)
                 assert_string_equal(reading.data, "some text");
             reading_done(&reading);

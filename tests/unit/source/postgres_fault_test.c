@@ -244,7 +244,7 @@ static void a_silent_server_ends_reads_in_time(void **state) {
     h = open_at(f, pg_conninfo(&server, "reader", f->proxy.port),
                 ROWS "connect-timeout: 300ms\n");
     reading = harness_read(h, "pg://shop/orders/1");
-    assert_int_equal(reading.status, TDG_EAWAY);
+    assert_int_equal(reading.status, TDG_EUNREACHABLE);
     assert_non_null(strstr(reading.error, "no connection within 300 ms"));
     reading_done(&reading);
 }
@@ -301,13 +301,13 @@ static void a_wrong_password_is_said_without_it(void **state) {
              "postgresql://locked:hunter2@127.0.0.1:%d/postgres", server.port);
     h = open_at(f, conninfo, "query: SELECT 1 AS one\nuri: pg://one\nretry: 10s\n");
     reading = harness_read(h, "pg://one");
-    assert_int_equal(reading.status, TDG_EAWAY);
+    assert_int_equal(reading.status, TDG_EUNREACHABLE);
     assert_non_null(strstr(reading.error, "password authentication failed"));
     reading_done(&reading);
 
     /* Not tried again at once. */
     reading = harness_read(h, "pg://one");
-    assert_int_equal(reading.status, TDG_EAWAY);
+    assert_int_equal(reading.status, TDG_EUNREACHABLE);
     reading_done(&reading);
     for (size_t i = 0; i < h->count; i++)
         assert_null(strstr(h->happenings[i].uri, "hunter2"));

@@ -310,7 +310,7 @@ static void a_query_that_takes_too_long_is_stopped(void **state) {
     struct harness *h = open_source(*state, "query: SELECT pg_sleep(600)\n"
                                             "uri: pg://shop/slow\ntimeout: 500ms\n");
 
-    expect_status(h, "pg://shop/slow", TDG_EAWAY, "500 ms");
+    expect_status(h, "pg://shop/slow", TDG_EUNREACHABLE, "500 ms");
 }
 
 /* Whoever writes a function chooses the words and the SQLSTATE. */
@@ -320,7 +320,7 @@ static void the_words_of_a_function_are_not_for_clients(void **state) {
     pg_run(&server, "CREATE FUNCTION fail() RETURNS int LANGUAGE plpgsql AS 'BEGIN "
                     "RAISE EXCEPTION ''inner words'' USING ERRCODE = ''57014''; END'");
     h = open_source(*state, "query: SELECT fail()\nuri: pg://shop/q\n");
-    expect_status(h, "pg://shop/q", TDG_EAWAY, "inner words");
+    expect_status(h, "pg://shop/q", TDG_EUNREACHABLE, "inner words");
     expect_public(h, "pg://shop/q", "the query was stopped (timeout: 30000 ms)");
     harness_wait(h, LOGGED, "inner words");
 }

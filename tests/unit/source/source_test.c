@@ -71,7 +71,7 @@ static void script_cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
             continue;
         memmove(script->fetches + i, script->fetches + i + 1,
                 (--script->waiting - i) * sizeof(script->fetches[0]));
-        tdg__fetch_failed(fetch, TDG_EAWAY, "cancelled");
+        tdg__fetch_failed(fetch, TDG_EUNREACHABLE, "cancelled");
         return;
     }
 }
@@ -185,7 +185,7 @@ static void a_fetch_that_hangs_is_cancelled(void **state) {
     harness_open_kind(&harness, &script_kind, "script: x\nuri: a:1\ntimeout: 5ms\n");
     script_of(&harness)->manual = true;
     struct reading reading = harness_read(&harness, "a:1");
-    assert_int_equal(reading.status, TDG_EAWAY);
+    assert_int_equal(reading.status, TDG_EUNREACHABLE);
     assert_non_null(strstr(reading.error, "no answer within 5 ms"));
     reading_done(&reading);
     harness_close(&harness);
@@ -320,7 +320,7 @@ static void watching_tells_whether_it_exists(void **state) {
     } cases[] = {
         {text("one"), TDG_WATCH_EXISTS},
         {{.status = TDG_ENOTFOUND, .error = "gone"}, TDG_WATCH_ABSENT},
-        {{.status = TDG_EAWAY, .error = "no answer"}, TDG_WATCH_EXISTS},
+        {{.status = TDG_EUNREACHABLE, .error = "no answer"}, TDG_WATCH_EXISTS},
         {{.status = TDG_ETOOLARGE, .error = "too large"}, TDG_WATCH_EXISTS},
         {{.status = TDG_ENOTFOUND, .passing = true}, TDG_WATCH_EXISTS},
     };
@@ -375,7 +375,7 @@ static size_t changes_after(struct harness *old, tdg__content_t holds) {
 static void what_was_published_before_a_reload_is_compared(void **state) {
     tdg__content_t nothing = {.status = TDG_ENOTFOUND};
     tdg__content_t broken = {.status = TDG_EINVAL, .error = "the query is wrong"};
-    tdg__content_t away = {.status = TDG_EAWAY, .error = "it does not answer"};
+    tdg__content_t away = {.status = TDG_EUNREACHABLE, .error = "it does not answer"};
     struct {
         tdg__content_t before, now;
         size_t changes;
@@ -546,7 +546,7 @@ static void what_was_seen_last_is_served_as_stale(void **state) {
     harness_watch(&harness, "a:1");
     tdg__source_is_away(harness.source, "the plug was pulled");
     script_of(&harness)->holds =
-        (tdg__content_t){.status = TDG_EAWAY, .error = "no connection"};
+        (tdg__content_t){.status = TDG_EUNREACHABLE, .error = "no connection"};
     struct reading reading = harness_read(&harness, "a:1");
     assert_int_equal(reading.status, 0);
     assert_string_equal(reading.data, "one");
@@ -577,7 +577,7 @@ static bool reads_stale(struct harness *harness, const char *uri, const char *da
     if (stale)
         assert_string_equal(reading.data, data);
     else
-        assert_int_equal(reading.status, TDG_EAWAY);
+        assert_int_equal(reading.status, TDG_EUNREACHABLE);
     reading_done(&reading);
     return stale;
 }
@@ -585,7 +585,7 @@ static bool reads_stale(struct harness *harness, const char *uri, const char *da
 static void go_away(struct harness *harness) {
     tdg__source_is_away(harness->source, "the plug was pulled");
     script_of(harness)->holds =
-        (tdg__content_t){.status = TDG_EAWAY, .error = "no connection"};
+        (tdg__content_t){.status = TDG_EUNREACHABLE, .error = "no connection"};
 }
 
 static void what_was_only_read_is_served_as_stale(void **state) {
@@ -672,7 +672,7 @@ static void a_failed_fetch_is_tried_again(void **state) {
     tdg__source_touch(harness.source, "a:1");
     script_of(&harness)->manual = false; /* from the second try on */
     hold(&harness, "two");
-    finish(&harness, (tdg__content_t){.status = TDG_EAWAY, .error = "not now"});
+    finish(&harness, (tdg__content_t){.status = TDG_EUNREACHABLE, .error = "not now"});
     harness_wait(&harness, LOGGED, "not now");
     harness_wait(&harness, CHANGED, "a:1");
     harness_close(&harness);
@@ -686,7 +686,7 @@ static void watching_begins_while_the_backend_is_away(void **state) {
     script_of(&harness)->manual = true;
     assert_int_equal(tdg__source_watch(harness.source, FOR_URI("a:1"), NULL), TDG_EAGAIN);
     script_of(&harness)->manual = false; /* from the second try on */
-    finish(&harness, (tdg__content_t){.status = TDG_EAWAY, .error = "not now"});
+    finish(&harness, (tdg__content_t){.status = TDG_EUNREACHABLE, .error = "not now"});
     assert_int_equal(harness_wait(&harness, WATCHED, "a:1")->status, 0);
     harness_wait(&harness, CHANGED, "a:1"); /* nobody knows what it was before */
     harness_close(&harness);
@@ -820,7 +820,8 @@ static void what_is_owed_a_look_is_not_forgotten_silently(void **state) {
 
     (void)state;
     harness_open_kind(&harness, &script_kind, "script: x\nuri: 'a:{id}'\n");
-    script_of(&harness)->holds = (tdg__content_t){.status = TDG_EAWAY, .error = "away"};
+    script_of(&harness)->holds =
+        (tdg__content_t){.status = TDG_EUNREACHABLE, .error = "away"};
     harness_watch_template(&harness, "a:{id}");
     tdg__source_is_away(harness.source, "away");
     touch_many(&harness, REMEMBERED);
@@ -886,7 +887,7 @@ static void what_a_template_has_is_tried_again(void **state) {
     tdg__source_touch_all(harness.source);
     script_of(&harness)->manual = false; /* from the second try on */
     hold(&harness, "two");
-    finish(&harness, (tdg__content_t){.status = TDG_EAWAY, .error = "not now"});
+    finish(&harness, (tdg__content_t){.status = TDG_EUNREACHABLE, .error = "not now"});
     harness_wait(&harness, CHANGED, "a:1");
     harness_close(&harness);
 }
@@ -968,8 +969,8 @@ static void closing_answers_everybody(void **state) {
     harness_start_read(&harness, "a:1", &now);
     harness_start_read(&harness, "a:1", &next);
     harness_close(&harness);
-    assert_int_equal(now.status, TDG_EAWAY);
-    assert_int_equal(next.status, TDG_EAWAY);
+    assert_int_equal(now.status, TDG_EUNREACHABLE);
+    assert_int_equal(next.status, TDG_EUNREACHABLE);
     reading_done(&now);
     reading_done(&next);
 }

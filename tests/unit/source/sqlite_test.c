@@ -187,7 +187,7 @@ static void a_long_query_is_interrupted(void **state) {
     open_db(f, "a.db",
             "query: WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
             "SELECT count(*) FROM n\nuri: db:t\ntimeout: 200ms\n");
-    expect_failure(f, "db:t", TDG_EAWAY, "no answer within 200 ms");
+    expect_failure(f, "db:t", TDG_EUNREACHABLE, "no answer within 200 ms");
     /* And so is one that runs when the source closes. */
     struct reading reading;
 
@@ -195,7 +195,7 @@ static void a_long_query_is_interrupted(void **state) {
     for (int i = 0; i < 5; i++)
         uv_run(&f->harness.loop, UV_RUN_NOWAIT);
     harness_close(&f->harness);
-    assert_int_equal(reading.status, TDG_EAWAY);
+    assert_int_equal(reading.status, TDG_EUNREACHABLE);
     reading_done(&reading);
 }
 
@@ -333,7 +333,7 @@ static void a_fifo_is_not_opened(void **state) {
     int guard = folder_guard_fifo(&f->folder, "fifo");
 
     open_db(f, "fifo", ALL "timeout: 50s\n");
-    expect_failure(f, "db:t", TDG_EAWAY, "not a regular file");
+    expect_failure(f, "db:t", TDG_EUNREACHABLE, "not a regular file");
     assert_false(folder_was_opened(guard));
     harness_close(&f->harness);
 }
@@ -361,7 +361,7 @@ static void missing_and_then_there(void **state) {
 
     sqlite3_close(f->db);
     open_db(f, "later.db", ALL "every: 30s\n");
-    expect_failure(f, "db:t", TDG_EAWAY, "No such file");
+    expect_failure(f, "db:t", TDG_EUNREACHABLE, "No such file");
     harness_watch(&f->harness, "db:t");
     connect_to(f, "later.db");
     sql(f, SCHEMA "INSERT INTO t VALUES(1, 'here')");
@@ -390,7 +390,7 @@ static void what_is_no_database_says_so(void **state) {
                  "this is not a database, it is a text file that is "
                  "long enough to have a header of 100 bytes, yes it is");
     open_db(f, "no.db", ALL);
-    expect_failure(f, "db:t", TDG_EAWAY, "not a database");
+    expect_failure(f, "db:t", TDG_EUNREACHABLE, "not a database");
     harness_close(&f->harness);
 }
 

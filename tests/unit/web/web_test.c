@@ -722,7 +722,7 @@ static void broken_answers_end_as_away(void **state) {
 
     for (size_t i = 0; i < COUNT(cases); i++) {
         post_all(f, cases[i].path, "{}");
-        if (f->talk.code != TDG_EAWAY || f->talk.heads != cases[i].heads ||
+        if (f->talk.code != TDG_EUNREACHABLE || f->talk.heads != cases[i].heads ||
             strstr(f->talk.error, cases[i].error) == NULL)
             fail_msg("%s: %d, %s", cases[i].path, f->talk.code, f->talk.error);
         assert_true(f->talk.sent);
@@ -737,7 +737,7 @@ static void a_request_that_may_have_worked_is_not_repeated(void **state) {
     for (int i = 0; i < 5; i++) {
         post_all(f, "/echo", "warm");
         post_all(f, "/closes", "{}");
-        assert_int_equal(f->talk.code, TDG_EAWAY);
+        assert_int_equal(f->talk.code, TDG_EUNREACHABLE);
         assert_true(f->talk.sent);
         assert_int_equal(peer_count(f->peer, "/closes"), (size_t)i + 1);
     }
@@ -766,7 +766,7 @@ static void nobody_there_is_said_clearly(void **state) {
              "cannot connect to 127.0.0.1 port %d: Connection refused", port);
     begin(f, &f->talk, &(tdg__web_request_t){.url = url, .body = "{}", .body_len = 2});
     run_until(f, has_ended);
-    assert_int_equal(f->talk.code, TDG_EAWAY);
+    assert_int_equal(f->talk.code, TDG_EUNREACHABLE);
     assert_string_equal(f->talk.error, expected);
     assert_false(f->talk.sent);
 }

@@ -41,7 +41,7 @@ extern "C" {
     X(ETOTAL, -28,                                                                       \
       "too many subscriptions in all, or their URIs and filters are too large")          \
     X(ESYSTEM, -29, "the operating system refused")                                      \
-    X(EAWAY, -30, "unreachable")
+    X(EUNREACHABLE, -30, "unreachable")
 
 enum {
 #define TDG_ERROR_CONSTANT(name, code, text) TDG_##name = (code),
