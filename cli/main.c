@@ -150,7 +150,8 @@ int main(int argc, char **argv) {
 
     setlocale(LC_CTYPE, "");
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the write, reported below */
-    /* The program that starts us may ignore it; then the end of our own children would be lost. */
+    /* The program that starts us may ignore it;
+     * then the end of our own children would be lost. */
     signal(SIGCHLD, SIG_DFL);
 
     exit_code = run(argc, argv);

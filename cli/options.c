@@ -81,7 +81,8 @@ static int unknown_option(const cli_command_t *command, const char *name, size_t
                            command->name, (int)len, name, command->name);
 }
 
-/* The following store a value. They return CLI_OK, or CLI_USAGE with the reason reported. */
+/* The following store a value. They return CLI_OK,
+ * or CLI_USAGE with the reason reported. */
 static int set_number(const cli_command_t *command, const cli_option_t *option,
                       const char *value, long *ret) {
     char *end;

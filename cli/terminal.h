@@ -27,7 +27,8 @@ extern const char *const cli_colors[];
  * "dumb", and NO_COLOR is not set. */
 bool cli_wants_color(int when, int fd);
 
-/* Stores the size of the terminal behind a descriptor; what is not known stays as it is. */
+/* Stores the size of the terminal behind a descriptor;
+ * what is not known stays as it is. */
 void cli_terminal_size(int fd, int *ret_columns, int *ret_lines);
 
 /* Decodes the character at the start of a text (UTF-8) and stores its length. What is cut

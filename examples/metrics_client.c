@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Watches the metrics that the example `metrics` serves. The client reads each change and
- * passes it to a callback, while the program does something else: here it waits for Ctrl-C.
+ * passes it to a callback, while the program does something else: here it waits for
+ * Ctrl-C.
  *
  *     metrics_client URL [CPU MEMORY]     first sets the metrics, by the server's tool */
 #include <signal.h>

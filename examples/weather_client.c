@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Watches the weather that the example `weather` serves: prints one line per value whenever
- * they change. It waits for events one by one; the client reconnects automatically.
+ * Watches the weather that the example `weather` serves: prints one line per value
+ * whenever they change. It waits for events one by one; the client reconnects
+ * automatically.
  *
  *     weather_client URL [COUNT]      ends after COUNT updates; default: never */
 #include <stdio.h>

@@ -60,8 +60,8 @@ struct dice {
 struct dice dice_from_env(void);
 uint32_t roll(struct dice *dice, uint32_t limit); /* below `limit` */
 
-/* How often a random test repeats what it does: `normal` times, and TDG_LONG times as often
- * where that is in the environment, as in `make soak`. */
+/* How often a random test repeats what it does: `normal` times, and TDG_LONG times as
+ * often where that is in the environment, as in `make soak`. */
 unsigned often(unsigned normal);
 
 /* ---- JSON --------------------------------------------------------------- */

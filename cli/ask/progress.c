@@ -75,7 +75,8 @@ static void *run(void *arg) {
 }
 
 /* Takes the line away before the signal ends us as it would have anyway. Where a program
- * has to be ended first, the signals are blocked, and cli_interrupt_end() comes after us. */
+ * has to be ended first, the signals are blocked, and cli_interrupt_end() comes
+ * after us. */
 static void on_signal(int number) {
     if (is_shown && write(STDERR_FILENO, clear, sizeof(clear) - 1) < 0)
         is_shown = 0; /* nobody to take it away for */

@@ -266,7 +266,8 @@ static void on_closed(void *user) {
     (void)user;
 }
 
-/* One exchange, from begin to end. Returns 0 when it is over, or why it could not begin. */
+/* One exchange, from begin to end. Returns 0 when it is over,
+ * or why it could not begin. */
 static int run_exchange(uv_loop_t *loop, const char *bearer, const char *body,
                         struct exchange *exchange) {
     static const tdg__web_exchange_calls_t calls = {on_head, on_data, on_done};

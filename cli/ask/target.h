@@ -100,7 +100,8 @@ void cli_target_init(cli_target_t *target, const cli_command_t *command);
 void cli_target_done(cli_target_t *target);
 
 /* After cli_parse(): finds out what TARGET is. An address is taken off the operands:
- * *argv and *operands are moved on. Returns CLI_OK, or CLI_USAGE with the reason reported. */
+ * *argv and *operands are moved on. Returns CLI_OK,
+ * or CLI_USAGE with the reason reported. */
 int cli_target_take(cli_target_t *target, char ***argv, int *operands);
 
 /* Fills options for a client of this target: all zero but for what the command line says

@@ -57,7 +57,8 @@ static const cli_option_t options[] = {
     CLI_END,
 };
 
-/* Fills in what depends on other options. Returns CLI_USAGE when two do not go together. */
+/* Fills in what depends on other options.
+ * Returns CLI_USAGE when two do not go together. */
 static int complete_options(demo_options_t *opts) {
     if (opts->longest_ms < 0)
         opts->longest_ms =

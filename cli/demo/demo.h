@@ -68,8 +68,8 @@ typedef struct demo {
     int64_t end_ms; /* when nothing more happens */
 } demo_t;
 
-/* Runs the engine from the first change until it has nothing left to notify of. Returns 0 or a
- * negative code; `demo` is to be given to demo_done() in both cases. */
+/* Runs the engine from the first change until it has nothing left to notify of. Returns 0
+ * or a negative code; `demo` is to be given to demo_done() in both cases. */
 int demo_run(demo_t *demo, const demo_options_t *options);
 void demo_done(demo_t *demo);
 

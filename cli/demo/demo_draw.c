@@ -271,8 +271,8 @@ static void draw_counts(const layout_t *layout, const demo_row_t *row, size_t se
     put(layout->pen, PLAIN, "\n");
 }
 
-/* Marks the cells in which a change waits: from its arrival until its notification, or until
- * now. */
+/* Marks the cells in which a change waits: from its arrival until its notification,
+ * or until now. */
 static void find_waits(const layout_t *layout, const demo_row_t *row, size_t sent,
                        bool *ret_waits) {
     const demo_t *demo = layout->demo;

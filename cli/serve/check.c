@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * `tidings check`: checks a config file, and shows what it would serve. Values that contain
- * environment variables are shown as they are written in the file. */
+ * `tidings check`: checks a config file, and shows what it would serve. Values that
+ * contain environment variables are shown as they are written in the file. */
 #include <string.h>
 
 #include <tidings/tidings.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * `tidings postgres install` and `uninstall`: the trigger by which a table notifies of its
- * changes. Prints the SQL, to be read or run by other means, or runs
- * it in one transaction. */
+ * `tidings postgres install` and `uninstall`: the trigger by which a table notifies of
+ * its changes. Prints the SQL, to be read or run by other means,
+ * or runs it in one transaction. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -203,8 +203,8 @@ static bool run_sql(PGconn *conn, const char *sql, const tdg__pg_table_t *table)
     return done;
 }
 
-/* Whether a table, or with `column` that column of it, is in the database. False where it is
- * not, or cannot be asked, which is reported. */
+/* Whether a table, or with `column` that column of it, is in the database. False where it
+ * is not, or cannot be asked, which is reported. */
 static bool exists(PGconn *conn, const tdg__pg_table_t *table, const char *column) {
     const char *values[] = {table->schema, table->name, column};
     PGresult *result = PQexecParams(

@@ -321,7 +321,8 @@ static void started_text(struct serving *serving, tdg__serve_t *serve) {
         print_hosts(serving, serve, first);
 }
 
-/* Nobody has to log in, so a warning is due where others than this machine can connect. */
+/* Nobody has to log in, so a warning is due where others than
+ * this machine can connect. */
 static void warn_if_open(struct serving *serving, tdg__serve_t *serve) {
     tdg__listen_url_t listen;
     char message[400];

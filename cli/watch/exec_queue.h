@@ -42,8 +42,8 @@ int exec_queue_add(exec_queue_t *queue, const char *uri, void *payload, size_t b
 /* Whether so much waits that no more should come for now. */
 bool exec_queue_is_full(const exec_queue_t *queue);
 
-/* What may run now, yours from then on; NULL: nothing, for now. It counts as running until
- * it is reported to be over. */
+/* What may run now, yours from then on; NULL: nothing, for now. It counts as running
+ * until it is reported to be over. */
 void *exec_queue_next(exec_queue_t *queue, uint32_t *ret_id);
 void exec_queue_over(exec_queue_t *queue, uint32_t id);
 

@@ -130,8 +130,8 @@ static void leave(watch_t *watch, int exit_code) {
     watch->leaving = true;
 }
 
-/* A script that waits for a change must not take the end for one; without --once, Ctrl-C is the
- * usual end. */
+/* A script that waits for a change must not take the end for one; without --once, Ctrl-C
+ * is the usual end. */
 static void leave_by_signal(watch_t *watch, int number) {
     bool usual = watch->client != NULL && !watch->opts.once;
 

@@ -192,8 +192,8 @@ void watch_look_for_given(watch_t *watch);
 
 /* ---- What is news ------------------------------------------------------- */
 
-/* False: it was shown already, in another way. An update of a resource that is new becomes
- * one of the list. */
+/* False: it was shown already, in another way. An update of a resource that is new
+ * becomes one of the list. */
 bool watch_is_news(watch_t *watch, watch_item_t *item);
 
 /* ---- All of it ---------------------------------------------------------- */

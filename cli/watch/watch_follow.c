@@ -223,8 +223,8 @@ static int subscribe_all(watch_t *watch, size_t *ret_count) {
 
     /* What can be subscribed to is subscribed first: a server that is asked for more, and
      * given a start, may take what is new to it for changed. Then the lists are read
-     * once more, as they may have changed before that was asked for. A server that notifies of
-     * no list changes is watched all the same. */
+     * once more, as they may have changed before that was asked for. A server that
+     * notifies of no list changes is watched all the same. */
     code = follow_list(watch, true);
     if (code == CLI_OK && !watch->opts.patient && !watch_follow_is_stopped(watch))
         code = expect_resources(watch);

@@ -27,8 +27,9 @@ typedef struct tdg__json_limits {
 int tdg__json_parse(const char *data, size_t len, const tdg__json_limits_t *limits,
                     json_t **ret, tdg__parse_error_t *error);
 
-/* The same, and writes down where each value and key begins, as an offset: in the order of
- * the text, which is also that of jansson's objects. `places` has room for max_values. */
+/* The same, and writes down where each value and key begins, as an offset: in the order
+ * of the text, which is also that of jansson's objects.
+ * `places` has room for max_values. */
 int tdg__json_parse_placed(const char *data, size_t len, const tdg__json_limits_t *limits,
                            size_t *places, json_t **ret, tdg__parse_error_t *error);
 

@@ -2,8 +2,8 @@
  *
  * Doubly linked lists of records that stay where they are: the list and each of its links
  * are one ring. A record may be in several lists, with a link for each. A link that is
- * all zero is in no list. (Records of a pool have base/list.h, which takes half the room.)
- */
+ * all zero is in no list. (Records of a pool have base/list.h,
+ * which takes half the room.) */
 #ifndef TDG_BASE_QUEUE_H
 #define TDG_BASE_QUEUE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * URIs by RFC 3986, on uriparser. The engine takes a URI as the string it is; the protocol
- * refuses malformed ones with this module. */
+ * URIs by RFC 3986, on uriparser. The engine takes a URI as the string it is; the
+ * protocol refuses malformed ones with this module. */
 #ifndef TDG_BASE_URI_H
 #define TDG_BASE_URI_H
 

@@ -77,8 +77,8 @@ void tdg__config_destroy(tdg__config_t *config); /* NULL is accepted */
 void tdg__config_variables(const tdg__config_t *config, const tdg__section_t *kinds,
                            void (*visit)(void *arg, const char *name), void *arg);
 
-/* For file.c: fills the rest of `opts`, and `listen`, from `server`. `complete`: none of its options
- * was wrong; those that were have their defaults. */
+/* For file.c: fills the rest of `opts`, and `listen`, from `server`. `complete`: none of
+ * its options was wrong; those that were have their defaults. */
 int tdg__config_finish_server(tdg__config_t *config, const tdg__node_t *section,
                               bool complete, tdg__problems_t *problems);
 

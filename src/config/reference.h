@@ -22,8 +22,8 @@ void tdg__reference_write(tdg__reference_format_t format, const tdg__option_t *c
 /* Writes a config file to start from. One folder is served (where there is a kind
  * `files`); everything else is there as a comment: prose as `# text`, examples as
  * `#name: value`, so that taking away every # that no space or two spaces follow leaves a
- * file that is right as well. A build without YAML writes JSON, with nothing but the folder.
- * (starter.c, starter_json.c) */
+ * file that is right as well. A build without YAML writes JSON, with nothing but the
+ * folder. (starter.c, starter_json.c) */
 void tdg__starter_write(const tdg__option_t *common, const tdg__section_t *kinds,
                         tdg__text_t *out);
 

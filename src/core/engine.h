@@ -153,7 +153,8 @@ typedef struct tdg__engine_opts {
                                    TDG_ETOTAL */
     tdg__tally_t *tally;        /* that both are counted in, borrowed; [its own] */
     uint32_t max_name_bytes;    /* of a URI or template [4,096], at most 8,192 (more is
-                                   TDG_EINVAL: templates could not match it) TDG_EURILEN */
+                                   TDG_EINVAL: templates could not match it)
+                                   TDG_EURILEN */
     uint32_t max_metadata_bytes; /* of one change [16,384] TDG_EMETADATA */
     uint32_t max_filter_bytes;   /* [4,096] TDG_EFILTERSIZE */
     uint32_t max_filter_depth;   /* [8] TDG_EFILTERDEPTH */

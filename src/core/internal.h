@@ -75,9 +75,8 @@ enum sub_flags {
     SUB_LATE = 1 << 4,    /* settled by time-out: may have missed something */
     SUB_FAILED = 1 << 5,  /* its watcher failed */
     SUB_HOLDS = 1 << 6,   /* its stream's cursor is held back until it is settled */
-    SUB_ASSUMED =
-        1
-        << 7, /* was notified of an assumed change that no number shows; a template: of its listed matches. A rewind repeats that */
+    SUB_ASSUMED = 1 << 7, /* was notified of an assumed change that no number shows; a
+                             template: of its listed matches. A rewind repeats that */
 };
 
 /* What a subscription came with to be compared with what has happened since. */
@@ -108,8 +107,9 @@ struct sub {
     };
     union {
         int64_t taken_ms; /* when the last notification was taken */
-        int64_t
-            resume; /* while SUBSCRIBING: a cursor's number or a time; of a template's sub then: one less than the first number that it was notified of, or could have been */
+        int64_t resume;   /* while SUBSCRIBING: a cursor's number or a time; of a
+                             template's sub then: one less than the first number that it
+                             was notified of, or could have been */
     };
     tdg__change_t *held; /* an assumed change, or one from a group it has left */
     uint8_t kind;
@@ -405,8 +405,8 @@ void tdg__queue_leave(tdg__engine_t *engine, uint32_t sub_id);
 
 /* ---- group.c: members, windows, limits ---------------------------------- */
 
-/* The group of those who subscribe to `subject` itself with these wishes, made where it is
- * missing; 0 when memory is out. `filter` is borrowed. */
+/* The group of those who subscribe to `subject` itself with these wishes, made where it
+ * is missing; 0 when memory is out. `filter` is borrowed. */
 uint32_t tdg__group_get(tdg__engine_t *engine, const struct subject *subject,
                         const tdg__settings_t *wishes, tdg__shared_filter_t *filter);
 /* The same for the derived group of a template's group, `source`, on a resource; and that

@@ -13,8 +13,8 @@
 #include "net/net.h"
 #include "net/outlet.h"
 
-/* Its requests, one after the other, as those see them who answer. What its owner keeps of
- * the connection is the exchange's user, from one request to the next. */
+/* Its requests, one after the other, as those see them who answer. What its owner keeps
+ * of the connection is the exchange's user, from one request to the next. */
 tdg__exchange_t *tdg__conn_exchange(tdg__conn_t *conn);
 void *tdg__conn_user(const tdg__conn_t *conn);
 tdg__outlet_t *tdg__conn_outlet(tdg__conn_t *conn); /* of the exchange; never NULL */

@@ -41,9 +41,9 @@ tdg__exchange_ops(const tdg__exchange_t *exchange) {
 }
 
 /* Answers the request. `fields` are further header lines, each "Name: value\r\n", or
- * NULL. The body may have shared buffers in it, which are not copied. Date, Connection and
- * Content-Length are added. For HEAD the body is left out. The next request comes later,
- * from the loop. Does nothing on a connection that is closing. */
+ * NULL. The body may have shared buffers in it, which are not copied. Date, Connection
+ * and Content-Length are added. For HEAD the body is left out. The next request comes
+ * later, from the loop. Does nothing on a connection that is closing. */
 static inline void tdg__exchange_respond_rope(tdg__exchange_t *exchange, int status,
                                               const char *content_type,
                                               const char *fields,

@@ -36,8 +36,8 @@ typedef struct tdg__net_calls {
     void (*drained)(void *user, tdg__conn_t *conn);
 
     /* The connection is gone (also when the client closed it while a request is being
-     * answered or a stream is open, or by our tdg__exchange_close()); last call for it. Not
-     * called for one that never had a request. */
+     * answered or a stream is open, or by our tdg__exchange_close()); last call for it.
+     * Not called for one that never had a request. */
     void (*closed)(void *user, tdg__conn_t *conn);
 
     /* May be NULL. The client sends no more while its request is being answered: it has

@@ -131,8 +131,8 @@ static void dequeue(tdg__large_t *large, tdg__large_read_t *read) {
     large->waiting_count--;
 }
 
-/* Reads leave the queue in two steps, since a call may add others: first into a list, then
- * the calls. */
+/* Reads leave the queue in two steps, since a call may add others: first into a list,
+ * then the calls. */
 static void move_to(tdg__large_t *large, tdg__large_read_t *read, tdg__queue_t *list) {
     dequeue(large, read);
     tdg__queue_append(list, &read->link);
@@ -274,7 +274,8 @@ static struct tdg__ticket *ticket_of(const struct tdg__encoded *encoded) {
     return NULL;
 }
 
-/* The answer is charged from now on, in the place of what one of its readers has taken. */
+/* The answer is charged from now on,
+ * in the place of what one of its readers has taken. */
 static bool charge(tdg__large_t *large, const struct tdg__encoded *encoded) {
     struct tdg__ticket *ticket = ticket_of(encoded);
 

@@ -77,8 +77,8 @@ static int check_published(const struct served *served, const char *uri, int rv)
     return rv;
 }
 
-/* A source also notices changes of URIs that another one has: a resource of its own, or an
- * earlier template. Of a URI that none has, it may report that it was deleted. */
+/* A source also notices changes of URIs that another one has: a resource of its own, or
+ * an earlier template. Of a URI that none has, it may report that it was deleted. */
 static bool speaks_for(const struct served *served, const char *uri) {
     const tdg__source_t *owner;
 

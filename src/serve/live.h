@@ -80,8 +80,8 @@ tdg__source_t *tdg__live_hook(tdg__live_t *live, const char *path);
 void tdg__live_each(tdg__live_t *live, void (*visit)(void *arg, tdg__source_t *source),
                     void *arg);
 
-/* Posts to the loop, from any thread: tasks run there in the order of posting, or, once the
- * sources are being closed, at once and only to clean up (server/hub/inbox.h). */
+/* Posts to the loop, from any thread: tasks run there in the order of posting, or, once
+ * the sources are being closed, at once and only to clean up (server/hub/inbox.h). */
 void tdg__live_post(tdg__live_t *live, tdg__task_t *task);
 
 #endif

@@ -18,9 +18,9 @@ typedef struct tdg__web_url {
     bool secure; /* https */
 } tdg__web_url_t;
 
-/* `base`: what a relative one starts from, which may hold blanks, as a redirect may; NULL:
- * it has to be complete. On failure *ret is empty and *ret_why says what is wrong, without the URL. Returns 0, TDG_EINVAL or
- * TDG_ENOMEM. */
+/* `base`: what a relative one starts from, which may hold blanks, as a redirect may;
+ * NULL: it has to be complete. On failure *ret is empty and *ret_why says what is wrong,
+ * without the URL. Returns 0, TDG_EINVAL or TDG_ENOMEM. */
 int tdg__web_url_read(const char *text, const char *base, tdg__web_url_t *ret,
                       const char **ret_why);
 void tdg__web_url_done(tdg__web_url_t *url); /* of an empty one, too */
@@ -39,8 +39,8 @@ tdg__web_hop_t tdg__web_url_hop(const tdg__web_url_t *from, const tdg__web_url_t
 /* Whether it is one of the first two. */
 bool tdg__web_url_near(const tdg__web_url_t *from, const tdg__web_url_t *to);
 
-/* A new text: the URL (http://... or https://...), with this path where it has none. NULL:
- * no memory. */
+/* A new text: the URL (http://... or https://...), with this path where it has none.
+ * NULL: no memory. */
 char *tdg__web_url_complete(const char *url, const char *path);
 
 /* Whether the host is this machine: localhost, 127.0.0.0/8, ::1. */

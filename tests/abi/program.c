@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A program as a stranger compiles it, against whatever headers abi_test.py gives it: each
- * function that takes, fills or hands out a struct, with a guard behind those that the
- * library fills. C11 and C++17. */
+ * A program as a stranger compiles it, against whatever headers abi_test.py gives it:
+ * each function that takes, fills or hands out a struct, with a guard behind those that
+ * the library fills. C11 and C++17. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

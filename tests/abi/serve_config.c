@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * tdg_sources_serve() as a stranger's program calls it: a config with a folder is served, a
- * client sees a file change and what is in it, and the server ends. usage: serve_config */
+ * tdg_sources_serve() as a stranger's program calls it: a config with a folder is served,
+ * a client sees a file change and what is in it, and the server ends.
+ * usage: serve_config */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>

@@ -95,8 +95,8 @@ const char *tdg__client_request_id(const tdg__client_request_t *request);
 void tdg__core_notify(tdg__core_t *core, const char *method, json_t *params,
                       tdg__version_t version);
 
-/* All that is under way, early ones apart, fails with this code (EENDED, EUNREACHABLE); those
- * that only wait for the session stay, unless `waiting_too`. */
+/* All that is under way, early ones apart, fails with this code (EENDED, EUNREACHABLE);
+ * those that only wait for the session stay, unless `waiting_too`. */
 void tdg__client_requests_fail(tdg__core_t *core, int code, const char *why,
                                bool waiting_too);
 
@@ -177,8 +177,8 @@ typedef enum tdg__core_state {
  * the era that is known. In the state UP only; else nothing happens. */
 void tdg__connect_lost(tdg__core_t *core, int code, const char *why);
 
-/* (doubt.c) A request of the session has failed: where that looks as if the server were of the
- * other era by now, that is looked into. */
+/* (doubt.c) A request of the session has failed: where that looks as if the server were
+ * of the other era by now, that is looked into. */
 void tdg__doubt_outcome(tdg__core_t *core, const tdg__outcome_t *outcome);
 
 /* Never again: CLOSED is reported, everything fails with `code`. */
@@ -192,8 +192,9 @@ struct tdg__core_upper {
     void (*done)(tdg__core_t *core);
 
     /* The session is up: for the first time, or again. Sets up streams and subscriptions;
-     * then, after a loss, reports what may have changed. Releases the requests: in a legacy
-     * session over HTTP when its GET stream is open, so that no call overtakes it. */
+     * then, after a loss, reports what may have changed. Releases the requests: in a
+     * legacy session over HTTP when its GET stream is open,
+     * so that no call overtakes it. */
     void (*up)(tdg__core_t *core);
 
     /* The session is lost: streams are gone, nothing is acknowledged. Reports DOWN. */

@@ -16,8 +16,8 @@ enum {
     TDG__TOOL_MAX_NAME = 100,   /* bytes of what stands behind Mcp-Param- */
 };
 
-/* How many headers a tool asks for (x-mcp-header), or TDG_EINVAL: `why` says what is wrong
- * with one. */
+/* How many headers a tool asks for (x-mcp-header), or TDG_EINVAL: `why` says what is
+ * wrong with one. */
 int tdg__tool_headers_check(const json_t *tool, char *why, size_t why_size);
 
 typedef struct tdg__tool_headers {

@@ -100,8 +100,8 @@ static void end_check(tdg__core_t *core) {
     tdg__core_timer_stop(core, &get->timer);
 }
 
-/* Nobody knows what was missed. Where it is to be compared, see tdg__gap_compare(); and not
- * `now`: what comes next may show it. */
+/* Nobody knows what was missed. Where it is to be compared, see tdg__gap_compare(); and
+ * not `now`: what comes next may show it. */
 static void doubt_all(tdg__core_t *core, bool compare, bool now) {
     tdg__sub_t *sub;
 

@@ -24,7 +24,8 @@ struct tdg__delivery {
     bool told_opened, written;
     bool gone;     /* nothing of it is reported any more */
     unsigned busy; /* its memory stays until this is 0 */
-    /* As far as it is known. With an `end` other than DONE it ends so at its next turn. */
+    /* As far as it is known. With an `end` other than DONE it ends so
+     * at its next turn. */
     tdg__delivery_report_t report;
     tdg__web_exchange_t *exchange; /* that carries it; NULL: none, or it has ended */
     tdg__transport_base_t *base;

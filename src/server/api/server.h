@@ -16,8 +16,8 @@ int tdg__server_unlist(tdg_server_t *server, const char *uri);
 
 /* ---- Waiting for a worker ----------------------------------------------- */
 
-/* Waits until a worker has set *done, the server is to stop, or uv_hrtime() is `until_ns`.
- * Returns 0, TDG_EENDED (it stops) or TDG_ETIMEDOUT. */
+/* Waits until a worker has set *done, the server is to stop, or uv_hrtime() is
+ * `until_ns`. Returns 0, TDG_EENDED (it stops) or TDG_ETIMEDOUT. */
 int tdg__server_await(tdg_server_t *server, const bool *done, uint64_t until_ns);
 
 /* Sets *done, which is under the server's lock, and wakes whoever waits for it. */

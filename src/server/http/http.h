@@ -32,8 +32,8 @@ int tdg__http_open(tdg__worker_t *worker);
 /* How much body a request may have; `server` is a tdg_server_t. From any thread. */
 size_t tdg__http_body_limit(void *server, const tdg__http_request_t *head);
 
-/* Calls of the network, whose user is the worker (net.h). Whether the body of a request is
- * to be read: refuses those whose caller, path, method, key or type is wrong. */
+/* Calls of the network, whose user is the worker (net.h). Whether the body of a request
+ * is to be read: refuses those whose caller, path, method, key or type is wrong. */
 bool tdg__http_admit(void *worker, tdg__conn_t *conn, const tdg__http_request_t *head);
 
 /* Serves a request. */

@@ -28,8 +28,9 @@ typedef struct tdg__publish_store {
     /* Whether the change can be kept. Does everything that can fail, and leaves in
      * item->prepared what is needed later; may add to item->metadata or replace it (size,
      * checksum, …). Returns 0; TDG_ENOTFOUND (content for a URI that takes none: 409);
-     * TDG_ETOOLARGE or TDG_ETOTAL (413); TDG_ENOMEM, TDG_EUNREACHABLE or TDG_EENDED (503); any
-     * other code (422). `why` (may be left empty) is a sentence for the caller. */
+     * TDG_ETOOLARGE or TDG_ETOTAL (413); TDG_ENOMEM, TDG_EUNREACHABLE or TDG_EENDED
+     * (503); any other code (422).
+     * `why` (may be left empty) is a sentence for the caller. */
     int (*check)(void *user, tdg__publish_item_t *item, char why[160]);
 
     /* After all were checked: keeps it; cannot fail. Subscribers are notified afterwards,

@@ -14,8 +14,8 @@ typedef struct tdg__acked tdg__acked_t;
 /* Adds a copy of the target; false: memory is out. */
 bool tdg__acks_add(tdg__acked_t **acks, const tdg__target_t *target);
 
-/* The acknowledgements have left: passes them to the engine (NULL: to nobody), and empties
- * the list. */
+/* The acknowledgements have left: passes them to the engine (NULL: to nobody), and
+ * empties the list. */
 void tdg__acks_settle(tdg__acked_t **acks, tdg__engine_t *engine, tdg__stream_t stream);
 
 /* Empties the list without passing them on. */

@@ -37,8 +37,8 @@ typedef struct tdg__listen_ops {
     tdg__frame_t frame;
     bool has_keepalive;
 
-    /* One of several in the same outlet, which stays open: the client learns of the end by
-     * a cancellation as well. */
+    /* One of several in the same outlet, which stays open: the client learns of the end
+     * by a cancellation as well. */
     bool shares_outlet;
 } tdg__listen_ops_t;
 

@@ -49,8 +49,8 @@ int tdg__command_env(const tdg__command_source_t *command, const char *uri, char
 /* Whether one more program may run now. */
 bool tdg__command_has_room(const tdg__command_source_t *command);
 
-/* Starts the program for a URI; the caller decrements `running` when it has ended. Returns
- * 0, or a code with a text in `why`. */
+/* Starts the program for a URI; the caller decrements `running` when it has ended.
+ * Returns 0, or a code with a text in `why`. */
 int tdg__command_start(tdg__command_source_t *command, const char *uri,
                        const tdg__process_ops_t *ops, void *user, tdg__process_t **ret,
                        char why[TDG__COMMAND_WHY]);

@@ -14,8 +14,9 @@
  *
  *     DROPPED: from any state; freed when its program and its timer are gone
  *
- * There are at most as many daemons as programs may run; another one is refused. A program
- * that is being stopped counts until it has ended, and a new daemon is WAITING for that.
+ * There are at most as many daemons as programs may run; another one is refused. A
+ * program that is being stopped counts until it has ended, and a new daemon is WAITING
+ * for that.
  *
  * Every line is published, unless one read of the output has more than PUBLISHED: of the
  * rest only the last is, and the program is not read for a moment. The same happens where
@@ -58,7 +59,7 @@ struct daemon {
     int64_t line_number; /* 0: no line yet */
     int64_t line_ms;
 
-    int failed; /* TDG_EUNREACHABLE: it ended badly; TDG_ENOTFOUND: it cannot be started */
+    int failed; /* TDG_EUNREACHABLE: it ended badly; TDG_ENOTFOUND: it cannot start */
     char why[TDG__COMMAND_WHY];
 };
 

@@ -12,11 +12,11 @@
  * The second: whether its own URI is watched. Pushed content needs no look; the template
  * and the list of a source start in the same way:
  *
- *                watch                 first look
- *     UNWATCHED ───────▶ AWAITS_BOTH ─────────────▶ AWAITS_KIND ◀─── watch, without a look
- *         ▲                  │ the kind is ready        │
- *         │                  ▼         first look       ▼ the kind is ready
- *         │              AWAITS_LOOK ─────────────▶ WATCHING: the host is called
+ *                watch                first look
+ *     UNWATCHED ──────▶ AWAITS_BOTH ────────────▶ AWAITS_KIND ◀─── watch, without a look
+ *         ▲                 │ the kind is ready       │
+ *         │                 ▼        first look       ▼ the kind is ready
+ *         │             AWAITS_LOOK ────────────▶ WATCHING: the host is called
  *         └── unwatch, or the kind refuses; from any of them
  *
  * The third: the hint that its watchers wait for. The fetch that begins after a hint

@@ -253,8 +253,8 @@ int tdg__item_publish(tdg__item_t *item, const struct seen *before,
 
     if (!observed || (same && !always && !owed))
         return 0;
-    /* A new subscriber reads it after that; those of the template are owed it where it was
-     * touched. */
+    /* A new subscriber reads it after that;
+     * those of the template are owed it where it was touched. */
     if (before->known == UNKNOWN && awaits_look(item) && !(touched && template_watched)) {
         item->seen.unreported = template_watched;
         return 0;

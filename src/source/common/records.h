@@ -36,8 +36,9 @@ typedef struct tdg__records {
     void *user;
 } tdg__records_t;
 
-/* Empty; `due` may be NULL. Returns 0 or TDG_ESYSTEM; in any case it is to be `done` with, which frees the
- * names, and nothing else that is in records. All zero is accepted there. */
+/* Empty; `due` may be NULL. Returns 0 or TDG_ESYSTEM; in any case it is to be `done`
+ * with, which frees the names, and nothing else that is in records.
+ * All zero is accepted there. */
 int tdg__records_init(tdg__records_t *records, size_t record_size, tdg__record_due_fn due,
                       void *user);
 void tdg__records_done(tdg__records_t *records);

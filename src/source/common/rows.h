@@ -26,9 +26,9 @@ typedef struct tdg__rows {
     size_t columns, column; /* of the row that is being written */
     int64_t count;          /* rows so far */
     int64_t max_rows;       /* one more is TDG_ETOOLARGE */
-    int error;              /* sticky: 0, TDG_ETOOLARGE (text.error is set where it is
-                               the size, not the rows), TDG_EINVAL (two columns of one name) or
-                               TDG_ENOMEM */
+    int error;              /* sticky: 0, TDG_ETOOLARGE (text.error is set where it is the
+                               size, not the rows), TDG_EINVAL (two columns of one name)
+                               or TDG_ENOMEM */
     const char *twice;      /* the name of those; one of `names` */
 } tdg__rows_t;
 

@@ -349,8 +349,8 @@ bool tdg__source_owns(tdg__source_t *source, const char *uri) {
 
 enum { LOG_MESSAGES = 20, LOG_MS = 10000 };
 
-/* Whether one more message may be logged now. Else it is counted: an unstable backend with
- * ten thousand URIs would fill the log. */
+/* Whether one more message may be logged now. Else it is counted: an unstable backend
+ * with ten thousand URIs would fill the log. */
 static bool may_log(tdg__source_t *source) {
     uint64_t now = uv_now(source->host.loop);
     unsigned left_out = source->not_logged;

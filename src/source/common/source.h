@@ -88,11 +88,11 @@ typedef struct tdg__source_host_ops {
     int (*changed)(void *user, tdg__source_t *source, const char *uri, json_t *metadata);
     int (*deleted)(void *user, tdg__source_t *source, const char *uri, json_t *metadata);
 
-    /* Lists a resource, or corrects what the list has of it, which is not published; takes
-     * it from the list, and publishes that it was deleted unless that is `published`. A
-     * URI that another source has (by an earlier template or an entry of its own) is left
-     * alone. Returns 0 or a negative code. The uri of an entry itself (a resource or a
-     * template) is listed by the host, not through this. */
+    /* Lists a resource, or corrects what the list has of it, which is not published;
+     * takes it from the list, and publishes that it was deleted unless that is
+     * `published`. A URI that another source has (by an earlier template or an entry of
+     * its own) is left alone. Returns 0 or a negative code. The uri of an entry itself (a
+     * resource or a template) is listed by the host, not through this. */
     int (*list)(void *user, tdg__source_t *source, const tdg__listed_t *listed);
     void (*unlist)(void *user, tdg__source_t *source, const char *uri, bool published);
 
@@ -150,15 +150,16 @@ struct tdg__source_kind {
      * May be NULL. */
     int (*open)(tdg__source_t *source);
 
-    /* Ends everything: no touch, list or put afterwards. The source is closed once nothing
-     * holds it (tdg__source_hold()) and the last fetch is done. May be NULL: there is
-     * nothing to end. */
+    /* Ends everything: no touch, list or put afterwards. The source is closed once
+     * nothing holds it (tdg__source_hold()) and the last fetch is done. May be NULL:
+     * there is nothing to end. */
     void (*close)(tdg__source_t *source);
 
     /* Starts watching a target: a URI of ours, our template, or the list of resources
-     * (LISTS). Returns 0: from now on changes are noticed. TDG_EAGAIN: tdg__source_armed()
-     * or one of its kind follows. Another code refuses, for good. Where the backend is
-     * unreachable, watching begins all the same, and the reconnect touches everything. Each target is watched once; which of them are is known to
+     * (LISTS). Returns 0: from now on changes are noticed. TDG_EAGAIN:
+     * tdg__source_armed() or one of its kind follows. Another code refuses, for good.
+     * Where the backend is unreachable, watching begins all the same, and the reconnect
+     * touches everything. Each target is watched once; which of them are is known to
      * tdg__source_is_watched() and its kind. May be NULL: changes are noticed anyway. */
     int (*watch)(tdg__source_t *source, const tdg_target_t *target);
     void (*unwatch)(tdg__source_t *source, const tdg_target_t *target);
@@ -237,9 +238,9 @@ struct tdg__source {
     const char *label; /* "files /srv/docs": for logs and lists; owned */
     tdg__source_host_t host;
     tdg__template_t *template_; /* of entry.uri, where that is one; else NULL */
-    char *
-        config_path; /* absolute path of a file that must not be served, by whatever name: the
-                    config itself; NULL: none. Set before opening; owned */
+    char *config_path; /* absolute path of a file that must not be served, by whatever
+                          name: the config itself; NULL: none. Set before opening;
+                          owned */
     struct tdg__items *items;     /* item.c's */
     int64_t max_items, max_total; /* of what is pushed; the kind sets them; 0: no limit */
     unsigned max_fetches; /* at a time, where fewer than usual; the kind sets it; 0: no */
@@ -263,8 +264,8 @@ struct tdg__source {
     uint32_t detail_hash;        /* which one */
 };
 
-/* Creates a source from one entry of the config. Adds what is wrong to `problems`. Nothing
- * runs yet. Returns 0, TDG_EINVAL or TDG_ENOMEM. */
+/* Creates a source from one entry of the config. Adds what is wrong to `problems`.
+ * Nothing runs yet. Returns 0, TDG_EINVAL or TDG_ENOMEM. */
 int tdg__source_create(const tdg__node_t *entry, tdg__problems_t *problems,
                        tdg__source_t **ret);
 
@@ -346,8 +347,8 @@ void tdg__source_watched(tdg__source_t *source, const tdg_target_t *target, int 
  * of it, it is published as created. */
 void tdg__source_came(tdg__source_t *source, const char *uri);
 
-/* What the URI holds now, with status 0 or TDG_ENOTFOUND: it is kept for reads (kinds that
- * are PUSHED; within max-size), and published if it differs, or `always`. Returns as
+/* What the URI holds now, with status 0 or TDG_ENOTFOUND: it is kept for reads (kinds
+ * that are PUSHED; within max-size), and published if it differs, or `always`. Returns as
  * tdg__source_prepare(), or why subscribers could not be notified. */
 int tdg__source_put(tdg__source_t *source, const char *uri, const tdg__content_t *content,
                     bool always);
@@ -386,8 +387,8 @@ bool tdg__source_may_have(const tdg__source_t *source, const char *uri);
 
 /* The backend is unreachable; reachable again: everything that is watched is fetched.
  * Meanwhile reads are answered with the last known content, where that is kept, marked as
- * stale. Each logs once, when the state changes. The second is for a backend that does not
- * exist yet. */
+ * stale. Each logs once, when the state changes. The second is for a backend that does
+ * not exist yet. */
 void tdg__source_is_away(tdg__source_t *source, const char *why);
 void tdg__source_is_missing(tdg__source_t *source, const char *why);
 void tdg__source_is_back(tdg__source_t *source);
@@ -408,8 +409,8 @@ void tdg__source_hold(tdg__source_t *source);
 void tdg__source_let_go(tdg__source_t *source);
 
 /* The same for a timer; for the timer of records, which are empty then, and whose user is
- * the source (returns as tdg__records_init(), with a handle in any case); for any handle of
- * libuv whose data is the source. */
+ * the source (returns as tdg__records_init(), with a handle in any case); for any handle
+ * of libuv whose data is the source. */
 void tdg__source_open_timer(tdg__source_t *source, uv_timer_t *timer);
 int tdg__source_open_records(tdg__source_t *source, tdg__records_t *records, size_t size,
                              tdg__record_due_fn due);

@@ -323,8 +323,8 @@ void tdg__files_schedule(tdg__files_t *files) {
 
 /* ---- Life --------------------------------------------------------------- */
 
-/* By which name the config, which is never served, is known here. Where that cannot be said,
- * because the folder is not there yet, it is known by its inode alone. */
+/* By which name the config, which is never served, is known here. Where that cannot be
+ * said, because the folder is not there yet, it is known by its inode alone. */
 static void set_config(tdg__files_t *files) {
     const char *path = files->source.config_path;
     char *root = path != NULL ? realpath(files->root, NULL) : NULL;

@@ -167,14 +167,15 @@ void tdg__files_closed(tdg__files_t *files, const char *path, bool is_new);
 void tdg__files_replaced(tdg__files_t *files, const char *path, bool is_new);
 void tdg__files_went(tdg__files_t *files, const char *path);
 
-/* A walk has found a file that differs from before. Its folder has events from now on, but
- * a writer may have paused before: it is touched `settle` after its last change, or at
- * once where an event has said that it is whole. */
+/* A walk has found a file that differs from before. Its folder has events from now on,
+ * but a writer may have paused before: it is touched `settle` after its last change, or
+ * at once where an event has said that it is whole. */
 void tdg__files_found(tdg__files_t *files, const char *path,
                       const tdg__files_report_t *report, bool is_new);
 
-/* A look has met a file without events: a link, or where nothing is watched. Where it `differs` from before, it is touched once it has been the same for
- * `settle`, or has kept changing for long. */
+/* A look has met a file without events: a link, or where nothing is watched. Where it
+ * `differs` from before, it is touched once it has been the same for `settle`, or has
+ * kept changing for long. */
 void tdg__files_met(tdg__files_t *files, const char *path,
                     const tdg__files_report_t *report, bool differs, bool is_new);
 

@@ -16,8 +16,8 @@ static bool is_long_absent(const tdg__files_t *files, const tdg__files_node_t *n
            tdg__source_now_ms(&files->source) - node->absent_since_ms >= files->settle_ms;
 }
 
-/* Looks again at a node that was not found, in a while. Returns false where that cannot be
- * remembered. */
+/* Looks again at a node that was not found, in a while.
+ * Returns false where that cannot be remembered. */
 static bool look_in(tdg__files_t *files, uint32_t id, int64_t wait_ms) {
     char path[TDG__FILES_MAX_PATH];
     tdg__record_t *record;

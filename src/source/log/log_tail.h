@@ -22,8 +22,9 @@ typedef struct tdg__log_tail {
 
 /* Reads at most `max_lines` lines with at most `max_bytes` in all. Where the file holds
  * longer ones they are fewer; the end of one that is too long by itself. What has no line
- * end yet is left out. Returns 0, TDG_ENOTFOUND, TDG_EINVAL (no regular file), TDG_EUNREACHABLE
- * (with errno in *ret_errno) or TDG_ENOMEM. Free ret->data with tdg__free(). */
+ * end yet is left out. Returns 0, TDG_ENOTFOUND, TDG_EINVAL (no regular file),
+ * TDG_EUNREACHABLE (with errno in *ret_errno) or TDG_ENOMEM.
+ * Free ret->data with tdg__free(). */
 int tdg__log_tail_read(const char *path, uint64_t max_lines, size_t max_bytes,
                        tdg__log_tail_t *ret, int *ret_errno);
 

@@ -153,7 +153,8 @@ static void drop(tdg__pg_t *pg) {
     uv_timer_stop(&pg->limit);
 }
 
-/* The query is no longer under way: whatever its owner does, it may be submitted again. */
+/* The query is no longer under way: whatever its owner does,
+ * it may be submitted again. */
 static void end(tdg__pg_query_t *query, const tdg__pg_end_t *how) {
     assert(query->pg != NULL && !tdg__queue_has(&query->link));
     query->pg = NULL;
@@ -250,8 +251,8 @@ static void go_on_connecting(tdg__pg_t *pg, PostgresPollingStatusType next) {
     }
 }
 
-/* Without this libpq prints to stderr. An error that belongs to no query is the reason why
- * the server closes the connection. */
+/* Without this libpq prints to stderr. An error that belongs to no query is the reason
+ * why the server closes the connection. */
 static void on_notice(void *arg, const PGresult *notice) {
     const char *severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
     const char *message = PQresultErrorField(notice, PG_DIAG_MESSAGE_PRIMARY);

@@ -27,9 +27,10 @@ typedef struct tdg__pg_query tdg__pg_query_t;
 
 /* How a query ended. All is borrowed for the call. */
 typedef struct tdg__pg_end {
-    int status; /* 0; TDG_EUNREACHABLE: no connection, or it was lost, or the server
-                               says that it is busy or stops; TDG_EINVAL: the server refuses
-                               the query; TDG_ETOOLARGE: row() wanted no more */
+    int status;             /* 0; TDG_EUNREACHABLE: no connection, or it was lost, or the
+                               server says that it is busy or stops; TDG_EINVAL: the
+                               server refuses the query; TDG_ETOOLARGE: row() wanted no
+                               more */
     const char *error;      /* one line, where status is not 0 */
     const char *sqlstate;   /* five characters; "" where the server said nothing */
     const PGresult *result; /* where status is 0: the columns, and no rows */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The trigger that notifies of the changes of a table: SQL that `tidings postgres install`
- * prints or runs, and the SQL that removes it.
+ * The trigger that notifies of the changes of a table: SQL that `tidings postgres
+ * install` prints or runs, and the SQL that removes it.
  *
  * One function per table, named like the default channel, in the table's schema; two
  * triggers, for rows and for TRUNCATE, with fixed names, so that a second install

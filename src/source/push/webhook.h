@@ -51,8 +51,8 @@ int tdg__webhook_key(const tdg__source_t *source, tdg__hook_key_t *ret);
 /* The answer to a request without the key. */
 extern const tdg__hook_answer_t tdg__webhook_refusal;
 
-/* On the loop of the source, which is open, as the next one. `count` requests were refused
- * by their heads; the last came from `peer`. */
+/* On the loop of the source, which is open, as the next one. `count` requests were
+ * refused by their heads; the last came from `peer`. */
 void tdg__webhook_refused(tdg__source_t *source, uint64_t count, const char *peer);
 tdg__hook_answer_t tdg__webhook_handle(tdg__source_t *source,
                                        const tdg__hook_call_t *call);

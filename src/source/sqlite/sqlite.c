@@ -13,8 +13,9 @@
  *         ▲                   │                     │  ▲
  *         │                   │ cannot be read      │  │ look: whatever changed meanwhile
  *         └─ from any state   └───────────────────▶ BLIND
- *                                                   cannot be read, or another connection,
- *                                                   which counts versions by itself */
+ *
+ * BLIND: it cannot be read, or this is another connection, which counts versions by
+ * itself. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -117,8 +118,8 @@ static void set_timer(struct sqlite *sqlite) {
     uv_timer_start(&sqlite->timer, on_timer, soon < every ? soon : every, 0);
 }
 
-/* A look at the version is over. A database that cannot be read has no version; its return
- * is a change of everything. */
+/* A look at the version is over. A database that cannot be read has no version; its
+ * return is a change of everything. */
 static void on_version(struct sqlite *sqlite, const tdg__sqlite_result_t *result) {
     int before = sqlite->watching;
     bool is_other = result->version != sqlite->version;

@@ -10,8 +10,8 @@
  * once, in order, sometimes twice; knows nothing of the past; a second GET stream of a
  * session it may refuse, also where it cannot see that the first was closed
  *
- * What ours does follows docs/engine.md, "Resuming from a cursor" and "Rewinding a stream",
- * and src/server/http/session_stream.c. */
+ * What ours does follows docs/engine.md, "Resuming from a cursor" and "Rewinding a
+ * stream", and src/server/http/session_stream.c. */
 #ifndef TDG_TESTS_UNIT_CLIENT_MODEL_H
 #define TDG_TESTS_UNIT_CLIENT_MODEL_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reload of folders, for those who are subscribed: nothing that happens in one meanwhile
- * is missed, and each URI belongs to one entry. */
+ * A reload of folders, for those who are subscribed: nothing that happens in one
+ * meanwhile is missed, and each URI belongs to one entry. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -59,8 +59,8 @@ void scene_change(struct scene *scene, const char *uri, const char *holds);
 /* Reads over the wire; fails unless this is what it holds (NULL: not found). */
 void scene_expect(struct scene *scene, const char *uri, const char *text);
 
-/* Entries for it, and one whose changes are markers: where a marker comes next, nothing has come
- * before it. */
+/* Entries for it, and one whose changes are markers: where a marker comes next, nothing
+ * has come before it. */
 #define ONE "- script: one\n  uri: a:1\n"
 #define TWO "- script: two\n  uri: a:2\n"
 #define MARK "- script: mark\n  uri: mark:1\n"

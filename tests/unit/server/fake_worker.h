@@ -10,8 +10,8 @@
 #include "server/mcp/call.h"
 #include "support.h"
 
-/* First its record; `answers` are FAKE_ANSWERS bytes of large and small ones together, the
- * catalogue is the test's. */
+/* First its record; `answers` are FAKE_ANSWERS bytes of large and small ones together,
+ * the catalogue is the test's. */
 struct fake_server {
     tdg_server_t shared;
     unsigned events; /* that were logged */

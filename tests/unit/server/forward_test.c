@@ -13,7 +13,8 @@
 
 #define PING "{'jsonrpc':'2.0','id':1,'method':'ping'}"
 
-/* `post` has brought the session, `get` has a stream of it, `far` is for another worker. */
+/* `post` has brought the session, `get` has a stream of it,
+ * `far` is for another worker. */
 struct fixture {
     struct served served;
     struct client post, get, far;

@@ -46,7 +46,8 @@ static void open_get(struct client *client, const char *last_event_id) {
     client_event(client); /* its opening */
 }
 
-/* In steps: after each of them the worker has looked at its timers, because it answers. */
+/* In steps: after each of them the worker has looked at its timers,
+ * because it answers. */
 static void time_passes(struct fixture *f, uint32_t ms) {
     struct client stranger;
 

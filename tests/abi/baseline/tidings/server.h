@@ -389,8 +389,8 @@ TDG_API const char *tdg_request_variable(const tdg_request_t *request, const cha
  * more counts as nothing). Borrowed until the request is answered. */
 TDG_API const json_t *tdg_request_client(const tdg_request_t *request);
 
-/* Does what tdg_server_notify_updated() does, for the server of the request. Returns 0, or
- * one of these codes, in which case nothing is notified:
+/* Does what tdg_server_notify_updated() does, for the server of the request. Returns 0,
+ * or one of these codes, in which case nothing is notified:
  *
  *   TDG_EAGAIN     too many changes are waiting; retry later
  *   TDG_EENDED     the server is stopping, or has stopped

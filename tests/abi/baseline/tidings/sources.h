@@ -23,8 +23,8 @@ typedef struct tdg_sources_opts {
     const char *const *paths;  /* files and folders to serve as well; ends with NULL */
     const char *const *listen; /* URLs such as "http://127.0.0.1:8808", instead of those
                                   in the config; ends with NULL [as the config says] */
-    bool
-        stdio; /* serve one client on standard input and output; HTTP only with `listen` */
+    bool stdio; /* serve one client on standard input and output; HTTP only with
+                   `listen` */
 
     tdg_log_fn log; /* for the operator [no log] */
 
