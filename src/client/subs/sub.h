@@ -11,10 +11,10 @@
 
 typedef struct tdg__sub tdg__sub_t;               /* one subscribed URI or template */
 typedef struct tdg__sub_stream tdg__sub_stream_t; /* a listen stream of the modern era */
-typedef struct tdg__sub_group tdg__sub_group_t;   /* those with the same options: modern,
-                                                     one stream */
+typedef struct tdg__sub_group tdg__sub_group_t;   /* all with the same options; in the
+                                                     modern era they share a stream */
 
-/* Why there is a record of a URI.
+/* The role of the record of a URI: the reason why the client keeps it.
  *
  *     subscribe ──▶ WANTED ──unsubscribe, refused──▶ GONE ──the server knows──▶ freed
  *                     ▲  ▲                            │
@@ -23,12 +23,13 @@ typedef struct tdg__sub_group tdg__sub_group_t;   /* those with the same options
  *     reported ───────▶ HEARD ──nothing covers it any more, or it is the oldest──▶ freed
  */
 typedef enum tdg__sub_role {
-    TDG__SUB_WANTED,
-    TDG__SUB_HEARD, /* not subscribed to by itself: something covers it */
-    TDG__SUB_GONE,  /* unsubscribed; where a legacy server has it, until it knows */
+    TDG__SUB_WANTED, /* the application subscribes to it */
+    TDG__SUB_HEARD,  /* an update named it; a subscription to something else covers it */
+    TDG__SUB_GONE,   /* unsubscribed; legacy: kept until the server has answered */
 } tdg__sub_role_t;
 
-/* What the server has of it. Changed by tdg__sub_enter() alone, which has the table.
+/* The state of the subscription at the server. Only tdg__sub_enter(), which has the table
+ * of allowed changes, changes it.
  *
  *              acknowledged             other options are wanted
  *        ┌────────────────────▶ LIVE ───────────────────────────▶ STALE
@@ -43,11 +44,11 @@ typedef enum tdg__sub_role {
  *   the server has none:  POLL_BEGINS ──first read──▶ POLLED ───────────┤
  *   it is polled                └───────────────────────────────────────┘
  *
- * STALE: modern, the stream of the group that it leaves has it until that of its own
- * group does; legacy, it was acknowledged with options that are not wanted any more. One
- * that is LIVE or STALE can become POLLED as well, where the server has given up
- * subscriptions; and one that is polled becomes LIVE or STALE where a request that was
- * under way is acknowledged late. */
+ * STALE: in the modern era, the stream of the previous group carries the subscription
+ * until that of the new group does; in the legacy era, the server has acknowledged it
+ * with options that are no longer wanted. A subscription that is LIVE or STALE becomes
+ * POLLED if the server stops supporting subscriptions; one that is polled becomes LIVE or
+ * STALE if a request in flight is acknowledged late. */
 typedef enum tdg__sub_phase {
     TDG__SUB_OUT,
     TDG__SUB_LIVE,
@@ -56,7 +57,7 @@ typedef enum tdg__sub_phase {
     TDG__SUB_POLLED,
 } tdg__sub_phase_t;
 
-/* Legacy: the request about it, which subscribes or, where it is GONE, unsubscribes.
+/* Legacy: the request that subscribes or, for a GONE record, unsubscribes.
  *
  *     NONE ──▶ QUEUED ──▶ SENT ──answered──▶ NONE
  *                ▲         └──something else is wanted──▶ OUTDATED ──answered──┐
@@ -69,7 +70,7 @@ typedef enum tdg__sub_sending {
     TDG__SENDING_OUTDATED,
 } tdg__sub_sending_t;
 
-/* The read of it: one at a time; an update meanwhile makes another. */
+/* Reads of the resource: one at a time; an update during a read causes another. */
 typedef enum tdg__sub_reading {
     TDG__READING_NONE,
     TDG__READING_QUEUED, /* in `to_read` */
@@ -96,17 +97,17 @@ typedef struct tdg__resume_point {
     bool known;
 } tdg__resume_point_t;
 
-/* Why a subscription is refused for now. */
+/* Why the server refuses a subscription temporarily. */
 typedef struct tdg__refusal {
     int code, rpc_code, http_status;
-    bool answered; /* by the server; else it was lost before it did */
+    bool answered; /* by the server; false: the request was lost before it answered */
     char message[];
 } tdg__refusal_t;
 
 typedef struct tdg__waiter tdg__waiter_t;
 
-/* One URI: subscribed to, or heard of. Lives in a pool; `uri` is NULL where it is free.
- */
+/* The record of one URI: subscribed to, or named by an update. Lives in a pool; in a free
+ * record `uri` is NULL. */
 struct tdg__sub {
     uint32_t id; /* first: it survives in a free record */
     uint32_t hash;
@@ -115,29 +116,31 @@ struct tdg__sub {
     size_t len;
     tdg__sub_role_t role;
     tdg__sub_phase_t state;
-    bool ever_live;   /* or polled: it is a subscription, and its end an event */
+    bool ever_live;   /* was acknowledged or polled once: its end is an event */
     bool reread;      /* option: read after every update */
-    bool awaits;      /* option: also where it does not exist yet */
-    bool put_off;     /* refused for now: asked for again in due time */
-    bool gap;         /* may have changed unseen; still to be reported (gaps.c) */
+    bool awaits;      /* option: also if the resource does not exist yet */
+    bool put_off;     /* refused temporarily: requested again later */
+    bool gap;         /* changes may have been missed; not reported yet (gaps.c) */
     bool compare_gap; /* such a gap is reported only if the content differs (gaps.c) */
     tdg__waiter_t *waiters;
-    tdg__refusal_t *refusal; /* put_off: the last one; NULL: no reason is known */
-    tdg__sub_group_t *group; /* whose options it has */
+    tdg__refusal_t *refusal; /* put_off: the last refusal; NULL: no reason is known */
+    tdg__sub_group_t *group; /* has its options */
 
     /* Modern. */
-    tdg__sub_group_t *leaving; /* STALE: whose stream has it until the group's has */
-    uint32_t serial;           /* the newest listen of the group that names it */
-    uint32_t acked;            /* the newest acknowledgement that does */
+    tdg__sub_group_t *leaving; /* STALE: the previous group, whose stream still has it */
+    uint32_t serial;           /* the newest listen of the group that includes it */
+    uint32_t acked;            /* the newest acknowledgement that includes it */
 
     /* Legacy. */
     tdg__sub_sending_t sending;
     tdg__client_request_t *request; /* SENT, OUTDATED */
-    tdg__sub_group_t *before;   /* STALE: whose options it goes back to where those of the
-                                 * group are refused; counts it as well; NULL: none */
-    tdg__resume_point_t resume; /* up to where everything about it was heard */
-    bool owed;                  /* what that stands for was not heard yet; once it was,
-                                 * the session's cursor counts for it */
+    tdg__sub_group_t *before;       /* STALE: has the options to return to if the server
+                                       refuses those of `group`; counts the subscription,
+                                       too; NULL: none */
+    tdg__resume_point_t resume;     /* the client has every update up to this cursor */
+    bool owed;                      /* resumed from there, and no update has arrived
+                                       since: until then, the session's cursor does not
+                                       apply */
 
     /* cover.c */
     tdg__sub_form_t form;
@@ -145,35 +148,35 @@ struct tdg__sub {
     size_t prefix_len;          /* WILD: of the text before the first brace */
 
     /* updates.c */
-    int64_t version; /* last seen, in this epoch; 0: none */
+    int64_t version; /* of the last update, in this epoch; 0: none */
     uint64_t epoch;
     json_t *number;         /* metadata.version of the last update; NULL: it had none */
-    tdg_event_t *collected; /* reported when streams do not overlap any more */
+    tdg_event_t *collected; /* reported when the streams no longer overlap */
 
     /* reread.c */
     tdg__sub_reading_t reading;
     tdg__client_request_t *read; /* SENT */
-    tdg_event_t *held;           /* reported when it has been read */
-    tdg_event_t *told_read;      /* the one that the read under way is for */
+    tdg_event_t *held;           /* reported once the resource has been read */
+    tdg_event_t *told_read;      /* the event that the current read is for */
     tdg__sub_content_t content;
     uint64_t content_hash;
-    bool changed; /* that was reported, since the last read began */
+    bool changed; /* a change was reported since the last read began */
     uint32_t poll_ms;
-    int64_t heard_ms; /* last update or read */
+    int64_t heard_ms; /* time of the last update or read */
     tdg__core_timer_t poll;
 
     tdg__queue_t in_todo, in_reads, in_collected, in_heard;
 };
 
-/* The record of a URI, also one that is only heard of, or gone; NULL: there is none. */
+/* The record of a URI, in any role; NULL: there is none. */
 tdg__sub_t *tdg__subs_lookup(const struct tdg__subs *subs, const char *uri, size_t len);
 
 /* A new record without flags. NULL when memory is out. */
 tdg__sub_t *tdg__sub_create(tdg__core_t *core, const char *uri, size_t len);
 void tdg__sub_free(tdg__core_t *core, tdg__sub_t *sub); /* with all that is under way */
 
-/* The parameters of a request about it, new; NULL: no memory. `meta` is stolen, and may
- * be NULL. */
+/* The parameters of a subscribe or unsubscribe, new; NULL: no memory. `meta` is stolen,
+ * and may be NULL. */
 json_t *tdg__sub_params(const tdg__sub_t *sub, json_t *meta);
 
 /* The next record in use above *id; NULL: none is left. Begin with 0. */
@@ -186,7 +189,7 @@ static inline bool tdg__sub_wanted(const tdg__sub_t *sub) {
     return sub->role == TDG__SUB_WANTED;
 }
 
-/* Whether the server notifies of it, with whichever options. */
+/* Whether the server notifies of its changes, with current or previous options. */
 static inline bool tdg__sub_is_live(const tdg__sub_t *sub) {
     return sub->state == TDG__SUB_LIVE || sub->state == TDG__SUB_STALE;
 }
@@ -202,34 +205,34 @@ static inline bool tdg__sub_is_template(const tdg__sub_t *sub) {
 /* The only way from state to state. */
 void tdg__sub_enter(tdg__sub_t *sub, tdg__sub_phase_t state);
 
-/* No stream and no session has it any more. What is polled stays so. */
+/* The stream or session that had it is lost. A polled subscription stays polled. */
 void tdg__sub_lost(tdg__sub_t *sub);
 
-/* Does whatever its server allows so that it becomes live. */
+/* Does what the server supports to make it live. A GONE record: unsubscribes. */
 void tdg__sub_place(tdg__core_t *core, tdg__sub_t *sub);
 
 void tdg__sub_live(tdg__core_t *core, tdg__sub_t *sub);
 
-/* It does not go back to the options that it had. */
+/* Forgets the previous options: the subscription does not return to them. */
 void tdg__sub_drop_before(tdg__sub_t *sub);
 
-/* From here on nothing is reported because of it, nor what waits to be fetched. */
+/* From now on it causes no events; its events that wait to be fetched are dropped. */
 void tdg__sub_silence(tdg__core_t *core, tdg__sub_t *sub);
 
-/* It is over: nothing is reported about it any more, and it is freed. */
+/* Ends the subscription: no further events, and the record is freed. */
 void tdg__sub_end(tdg__core_t *core, tdg__sub_t *sub);
 
-/* The server does not want it. The subscription is over, unless it can be polled, or
- * lives on with the options that it had. */
+/* The server refuses it permanently. The subscription ends, unless it can be polled, or
+ * continues with its previous options. */
 void tdg__sub_refused(tdg__core_t *core, tdg__sub_t *sub, int code,
                       const tdg_failure_t *failure);
 
-/* The server refuses it for a passing reason: it is tried again in due time. */
+/* The server refuses it for a temporary reason: the client retries later. */
 void tdg__sub_put_off(tdg__core_t *core, tdg__sub_t *sub, const tdg_failure_t *failure);
 void tdg__sub_clear_put_off(tdg__core_t *core, tdg__sub_t *sub);
 void tdg__sub_retry(tdg__core_t *core, int64_t retry_after_ms); /* those put off */
 
-/* A check has found a change that was not reported, or that nobody can rule out. */
+/* A check has found a change that was not reported, or cannot rule one out. */
 void tdg__sub_missed(tdg__core_t *core, tdg__sub_t *sub);
 
 #endif

@@ -26,17 +26,17 @@ typedef struct tdg__waiting tdg__waiting_t;   /* legacy.c */
 
 enum { TDG__SESSION_ID = 34 }; /* characters: two for the worker, 128 random bits */
 
-/* What a session asks of the front by which its client comes. A kind of session is one of
- * these tables. Any function but `fail` may be NULL. */
+/* What a session needs from the front that its client uses. Each kind of session is one
+ * of these tables. Any function but `fail` may be NULL. */
 typedef struct tdg__session_ops {
     const char *transport; /* "http", "sse" or "stdio" */
     tdg__frame_t frame;    /* of its notifications */
 
-    /* How it stands before its client has said notifications/initialized, and after,
-     * until it makes a request. */
+    /* The standing of a session until its client has sent notifications/initialized, and
+     * from then on until its first request. */
     tdg__standing_t before, after;
 
-    bool pings;     /* signs of life are sent while it is silent */
+    bool pings;     /* keep-alives are sent while the stream is idle */
     bool permanent; /* it cannot end without the program, so what ends is logged to it */
 
     /* Where answers do not go to `home`: the unanswered call of this id, or NULL; and how
@@ -47,27 +47,29 @@ typedef struct tdg__session_ops {
     /* Whether its client has something open. NULL: always. */
     bool (*in_use)(const tdg__session_t *session);
 
-    /* Comes by every so often: drops what was kept for its client for long. */
+    /* Called at intervals: drops what was kept for the client for too long. */
     void (*tidy)(tdg__session_t *session);
 
-    /* It cannot go on, since too much waits or memory is out: ends it. */
+    /* Too much waits, or memory has run out: ends the session. */
     void (*fail)(tdg__session_t *session);
 
-    /* It ends: its streams are closed, its calls cancelled. */
+    /* The session ends: closes its streams and cancels its calls. */
     void (*close)(tdg__session_t *session);
 } tdg__session_ops_t;
 
 struct tdg__session {
     const tdg__session_ops_t *ops;
     tdg__feed_t feed;
-    bool owes;           /* it went back, and its client has not shown an event since: */
-    tdg__cursor_t owed;  /* how far, at most, ... */
-    uint64_t owed_event; /* ... and the last event before that */
+    bool owes; /* the stream was rewound, and the client has not confirmed an event that
+                  was written after that (by Last-Event-ID) */
+    tdg__cursor_t owed;     /* owes: the earliest cursor of these rewinds */
+    uint64_t owed_event;    /* owes: the last event before the latest rewind */
     tdg__version_t version; /* UNKNOWN until initialize */
     bool erlmcp;
-    json_t *client;   /* who it is, as it has said in initialize; NULL: too long */
-    bool initialised; /* has said notifications/initialized */
-    bool came_back;   /* has made another request since initialize */
+    json_t *client;   /* clientInfo of initialize; NULL: it was too long */
+    bool initialised; /* the client has sent notifications/initialized */
+    bool came_back;   /* after initialize, the client has made a request or opened a
+                         stream */
     bool is_fresh;    /* in the list of those that are not initialised */
     tdg__standing_t standing; /* as the census knows it, but for LEAVING */
     uint32_t resident;        /* its id there */
@@ -88,8 +90,8 @@ struct tdg__session {
         tdg__queue_t streams; /* newest first; the feed writes to that one */
         unsigned stream_count;
         uint32_t last_stream;
-        tdg__cursor_t began;  /* where it was when the newest stream began, ... */
-        uint64_t began_event; /* ... and the last event before that */
+        tdg__cursor_t began;  /* the cursor when the newest stream began */
+        uint64_t began_event; /* the last event before that */
     } http;                   /* of the HTTP front alone */
 
     tdg__link_t by_age;
@@ -105,10 +107,10 @@ size_t tdg__sessions_count(const tdg__sessions_t *sessions);
 /* Which worker a session id names; -1: it is none of ours. */
 int tdg__session_worker(const char *id);
 
-/* A new session of `caller` (NULL: nobody knows), for whose network it counts. Where a
- * limit is reached, the oldest gives way that is not initialised, or that nobody has come
- * back to. Returns 0, TDG_EAGAIN (there is none such; it has been logged), TDG_ENOMEM or
- * TDG_ESYSTEM. */
+/* A new session of `caller` (NULL: unknown), which counts for the caller's network. When
+ * a limit is reached, it replaces the oldest session that is not initialised, or else the
+ * oldest whose client has made no request since. Returns 0, TDG_EAGAIN (there is no such
+ * session; it has been logged), TDG_ENOMEM or TDG_ESYSTEM. */
 int tdg__session_create(tdg__sessions_t *sessions, const tdg__session_ops_t *ops,
                         bool erlmcp, const tdg__address_t *caller, tdg__session_t **ret);
 
