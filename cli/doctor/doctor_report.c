@@ -202,7 +202,7 @@ static json_t *result_json(const doctor_result_t *result) {
         "{s:s, s:s, s:s, s:s?, s:s, s:s, s:s, s:s?, s:o}", "id", result->check->id,
         "group", result->group->title, "title", result->check->title, "era", result->era,
         "status", looks[result->status].name, "did", text_of(&result->did), "saw",
-        text_of(&result->saw), "mend", result->fix.len > 0 ? result->fix.data : NULL,
+        text_of(&result->saw), "fix", result->fix.len > 0 ? result->fix.data : NULL,
         "facts", result->facts != NULL ? json_incref(result->facts) : json_object());
 }
 

@@ -176,7 +176,7 @@ static void check_buffering(doctor_t *doctor) {
         doctor_saw(doctor, "a small message arrived by itself, %.1f ms after the headers",
                    doctor_ms(seen->head_us, seen->first_us));
     }
-    doctor_fact(doctor, "lumps", (json_int_t)signs.lumps);
+    doctor_fact(doctor, "bursts", (json_int_t)signs.lumps);
 }
 
 static void check_keepalive(doctor_t *doctor) {
@@ -196,7 +196,7 @@ static void check_keepalive(doctor_t *doctor) {
         doctor_skip(doctor, "nothing arrived, see stream.first-byte");
         return;
     }
-    doctor_fact(doctor, "signs_of_life", (json_int_t)signs.count);
+    doctor_fact(doctor, "keepalives", (json_int_t)signs.count);
     doctor_fact(doctor, "longest_silence_us", (json_int_t)signs.longest_us);
     if (signs.count == 0)
         doctor_saw(doctor, "no keep-alive bytes");

@@ -47,7 +47,7 @@ static bool is_stream_open(const doctor_t *doctor) {
 
 static void judge_updates(doctor_t *doctor, const struct tally *tally) {
     doctor_fact(doctor, "changed", (json_int_t)tally->changed);
-    doctor_fact(doctor, "told", (json_int_t)tally->updated);
+    doctor_fact(doctor, "notified", (json_int_t)tally->updated);
     if (tally->silent > 0) {
         doctor_saw(doctor, "%zu changed without an update, the first is %s",
                    tally->silent, tally->first_silent);

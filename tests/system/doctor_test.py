@@ -71,7 +71,7 @@ class Report:
         assert self.code == code, f'exit code {self.code}: {self.err}'
         for check in self.checks:
             assert check['did'] and check['saw'] or check['status'] == 'skipped', check
-            assert check['mend'] is None, check
+            assert check['fix'] is None, check
         return self
 
     def is_ill(self, *expected):
@@ -79,7 +79,7 @@ class Report:
         assert self.bad() == set(expected), f'{self.bad()}\n{self.lines()}'
         for check in self.checks:
             if check['status'] in ('warning', 'failed'):
-                assert check['did'] and check['saw'] and len(check['mend']) > 30, check
+                assert check['did'] and check['saw'] and len(check['fix']) > 30, check
         failed = any(status == 'failed' for _, status in expected)
         assert self.code == (1 if failed else 0), f'exit code {self.code}: {self.err}'
         return self
@@ -478,7 +478,7 @@ def nginx_that_buffers_is_found_out_and_can_be_mended():
         ill, well = at_once(lambda: examine(one, one_url, answer_limit='5s'),
                             lambda: examine(other, other_url, idle='7s'))
     ill.is_ill(('stream.head', 'failed'))
-    assert 'proxy_buffering off' in ill.found('stream.head', 'modern')['mend']
+    assert 'proxy_buffering off' in ill.found('stream.head', 'modern')['fix']
     well.is_well()
     for era in ('modern', 'legacy'):
         assert well.found('updates.arrive', era)['status'] == 'ok', well.lines()
@@ -493,7 +493,7 @@ def nginx_that_cuts_silent_streams_is_found_out():
         ill, well = at_once(lambda: examine(mute, mute_url, idle='15s'),
                             lambda: examine(alive, alive_url, idle='15s'))
     ill.is_ill(('stream.idle', 'failed'))
-    assert 'proxy_read_timeout' in ill.found('stream.idle', 'modern')['mend']
+    assert 'proxy_read_timeout' in ill.found('stream.idle', 'modern')['fix']
     well.is_well()  # signs of life help
 
 
