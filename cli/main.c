@@ -66,7 +66,7 @@ static void print_overview(FILE *out) {
     fprintf(out,
             "\nOptions:\n"
             "  --help     show this text; after a command, its description and options\n"
-            "  --version  show the version\n\n"
+            "  --version  print the version, and the parts that this build leaves out\n\n"
             "`man tidings-COMMAND` describes a command in detail.\n");
 }
 

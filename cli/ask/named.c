@@ -242,8 +242,8 @@ const cli_command_t cli_call = {
     .description =
         "Calls a tool and prints the texts of its result. A VALUE is converted to the\n"
         "type in the schema of the tool: a number, true or false, JSON for arrays and\n"
-        "objects, otherwise a text. NAME:=JSON is JSON whatever the schema has. If the\n"
-        "tool reports an error, the exit code is 1."
+        "objects, otherwise a text. NAME:=JSON is always JSON. If the tool reports an\n"
+        "error, the exit code is 1."
         "\n\n" CLI_TARGET_HELP ".\n\n" CLI_TARGET_EXITS,
     .options = options,
     .run = run_call,

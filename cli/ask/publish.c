@@ -230,8 +230,10 @@ static int report_failure(const struct publish *publish, const tdg__web_end_t *e
                                publish->url);
     case TDG_ETIMEDOUT:
         cli_error("publish: no answer from %s in time: %s", publish->url, end->error);
-        return advise(CLI_TIMEOUT, "Something is there but does not answer in time. Is "
-                                   "it a tidings server?");
+        return advise(CLI_TIMEOUT,
+                      end->sent ? "The connection was accepted, but no answer arrived in "
+                                  "time. Is it a tidings server?"
+                                : "Is the server running, and is this its address?");
     case TDG_ENOMEM:
     case TDG_ETOOLARGE:
         return cli_error("publish: %s: %s", publish->url, end->error);
@@ -335,7 +337,8 @@ static int print_success(const struct publish *publish, const json_t *answer) {
     json_int_t count = json_integer_value(json_object_get(change, "subscriptions"));
 
     if (!json_is_integer(json_object_get(change, "number")))
-        return cli_error("publish: %s does not accept publications", publish->url);
+        return cli_error("publish: the reply of %s is not that of a tidings server",
+                         publish->url);
     if (publish->json) {
         json_dumpf(answer, stdout, JSON_COMPACT);
         putchar('\n');

@@ -244,7 +244,7 @@ static void print_zsh_command(const cli_command_t *command) {
     for (const cli_option_t *option = command->options; option->name != NULL; option++)
         if (option->kind != CLI_PROGRAM)
             print_zsh_option(option);
-    printf("            '--help[show what the command takes]'\n");
+    printf("            '--help[show the description and options]'\n");
     for (size_t i = 0; i < count;)
         i = print_zsh_position(operands, count, i);
     printf("        )\n        ;;\n");

@@ -70,7 +70,8 @@ static int read_trigger(const struct options *o, bool install,
                                                    ? "--table TABLE is required"
                                                    : "install requires --key COLUMN");
     if (!install && (o->key != NULL || o->channel != NULL || o->no_event_triggers))
-        return cli_usage_error("postgres: uninstall takes --table only");
+        return cli_usage_error("postgres: --key, --channel and --no-event-triggers are "
+                               "for install only");
     if (tdg__pg_table_parse(o->table, &trigger->table, &error) < 0)
         return cli_usage_error("postgres: --table: %s", error.text);
     if (install && read_keys(o->key, trigger) != CLI_OK)
@@ -130,9 +131,9 @@ static void begin_timeout(long timeout_ms) {
     tdg__duration_write(timeout_ms, time);
     make_message(CONNECTING, "no answer", time,
                  "Is the server running, and is this its address?");
-    make_message(RUNNING, "not finished", time, "--timeout TIME allows it more.");
+    make_message(RUNNING, "not finished", time, "Allow more time with --timeout TIME.");
     make_message(COMMITTING, "not finished", time,
-                 "COMMIT was sent: look in the database whether it took effect.");
+                 "COMMIT was sent; check in the database whether it took effect.");
     sigaction(SIGALRM, &action, NULL);
     sigemptyset(&signals);
     sigaddset(&signals, SIGALRM);
@@ -309,7 +310,7 @@ static int run_postgres(const cli_command_t *self, int argc, char **argv) {
     if (!install && (operands == 0 || strcmp(argv[0], "uninstall") != 0))
         return cli_usage_error("postgres: write install or uninstall");
     if (operands == 2 && !o.apply)
-        return cli_usage_error("postgres: a connection is made with --apply only");
+        return cli_usage_error("postgres: CONNINFO requires --apply");
     if (read_trigger(&o, install, &trigger) != CLI_OK)
         return CLI_USAGE;
 

@@ -274,7 +274,8 @@ static void print_hosts(struct serving *serving, tdg__serve_t *serve, const char
         fprintf(stderr, "No host can connect to this server: every address speaks the "
                         "erlmcp dialect.\n");
     if (!config_is_stdin(serving) || url[0] != '\0')
-        fprintf(stderr, "To connect a host, add one of its lines to its config:\n");
+        fprintf(stderr, "To connect a host, add one of the lines below its name to its "
+                        "config file:\n");
     for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++)
         print_host(serving, serve, &hosts[i], url);
     fprintf(stderr, "\nCtrl-C stops it%s.\n",

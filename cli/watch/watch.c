@@ -37,8 +37,8 @@ static const cli_option_t options[] = {
     FLAG(read, "read", "print the new content under each line"),
     FLAG(diff, "diff", "print the difference in content, as diff -u does"),
     STRING(exec, "exec", "COMMAND",
-           "run COMMAND by /bin/sh for each change: the content is\n"
-           "its standard input, TIDINGS_URI and other variables\n"
+           "run COMMAND with /bin/sh -c for each change: the content\n"
+           "is its standard input, TIDINGS_URI and other variables\n"
            "describe the change. One runs at a time per URI; changes\n"
            "meanwhile are merged into one run"),
     TIME(exec_timeout_ms, "exec-timeout", 1, "time limit for a command [none]"),

@@ -159,12 +159,11 @@ static int report_refusal(watch_t *watch, const char *uri, int code,
 
     cli_target_failed(&watch->opts.target, uri, code, failure);
     if (code == TDG_ENOTSUP)
-        watch_say(watch,
-                  "the server does not notify of its changes; --poll TIME reads it "
-                  "at intervals instead");
+        watch_say(watch, "the server does not support subscriptions to this resource; "
+                         "--poll TIME reads it at intervals instead");
     else if (exit_code == CLI_NOT_FOUND)
-        watch_say(watch, "`tidings ls` shows what can be watched; a server may not show "
-                         "whether a resource is missing or you may not read it");
+        watch_say(watch, "`tidings ls` shows what can be watched; some servers report a "
+                         "resource that you may not read as missing");
     return exit_code;
 }
 

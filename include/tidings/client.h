@@ -167,7 +167,7 @@ enum {
                                      is over */
     TDG_CLIENT_ONE_LIFE = 1 << 1, /* do not reconnect (CLOSED), and do not retry a refused
                                      subscription */
-    TDG_CLIENT_LOGS = 1 << 2,     /* ask for the server's log messages */
+    TDG_CLIENT_LOGS = 1 << 2,     /* request the server's log messages */
     /* Send credentials over http: to other machines. */
     TDG_CLIENT_INSECURE_TOKEN = 1 << 3,
 };
@@ -469,8 +469,8 @@ TDG_API int tdg_client_request(tdg_client_t *client, const char *method, json_t 
 
 /* Sends any request without waiting, also from callbacks. `done`, which may be NULL, is
  * called once, on the client's thread, unless the client is closed before: `result` is
- * NULL on failure, `failure` on success; both borrowed. Returns 0, or, and `done` is not
- * called:
+ * NULL on failure, `failure` on success; both borrowed. Returns 0, or one of these codes,
+ * in which case `done` is not called:
  *
  *   TDG_EAGAIN  too many requests are waiting already; nothing was sent
  *   TDG_EENDED  the client is being closed

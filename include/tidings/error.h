@@ -25,9 +25,9 @@ extern "C" {
     X(EAMBIGUOUS, -9, "the URI template could match one URI in several ways")            \
     X(EFILTER, -10, "not a valid filter")                                                \
     X(ENOTSUP, -11, "not supported")                                                     \
-    X(EORDER, -12, "a change came with a number that is not newer than the last one")    \
+    X(EORDER, -12, "the number of a change does not exceed the last one")                \
     X(EJSON, -13, "not valid JSON")                                                      \
-    X(ENUMBER, -14, "a whole number beyond 64 bits")                                     \
+    X(ENUMBER, -14, "a whole number exceeds 64 bits")                                    \
     X(ETOOLARGE, -15, "too large")                                                       \
     X(EREFUSED, -16, "the other side refused")                                           \
     X(ESTREAMS, -20, "too many streams")                                                 \

@@ -43,7 +43,7 @@ typedef struct tdg_sources_opts {
  *                an address cannot be bound: EADDRINUSE, EACCES, ...
  *   TDG_EINVAL   a config or path is wrong: each problem is a line of the log
  *   TDG_ENOMEM   out of memory
- *   TDG_ESYSTEM  a file cannot be read, or there is no thread or descriptor
+ *   TDG_ESYSTEM  a file cannot be read, or no thread or descriptor is available
  *
  * or, with nothing in the log, TDG_EINVAL: `opts` is NULL; or TDG_ENOTSUP: it sets a
  * field that this release of the library does not know. */

@@ -13,13 +13,13 @@ int tdg__json_pointer_check(const char *pointer, tdg__parse_error_t *error) {
 
     if (len > TDG__JSON_POINTER_MAX)
         return tdg__parse_fail(error, TDG_EINVAL, TDG__JSON_POINTER_MAX,
-                               "a JSON Pointer has at most %d bytes",
+                               "a JSON Pointer must have at most %d bytes",
                                TDG__JSON_POINTER_MAX);
     if (len > 0 && pointer[0] != '/')
         return tdg__parse_fail(error, TDG_EINVAL, 0,
                                "a JSON Pointer begins with '/', such as /items/0");
     if (!tdg__utf8_is_valid(pointer, len))
-        return tdg__parse_fail(error, TDG_EINVAL, 0, "a JSON Pointer is UTF-8");
+        return tdg__parse_fail(error, TDG_EINVAL, 0, "a JSON Pointer must be UTF-8");
     for (size_t i = 0; i < len; i++)
         if (pointer[i] == '~' && pointer[i + 1] != '0' && pointer[i + 1] != '1')
             return tdg__parse_fail(error, TDG_EINVAL, i,

@@ -297,7 +297,7 @@ static int read_number(tdg__json_input_t *in, json_t **ret) {
 
     if (whole) {
         if (!to_integer(in->data + start, in->at - start, &integer))
-            return fail(in, TDG_ENUMBER, "a whole number beyond 64 bits");
+            return fail(in, TDG_ENUMBER, "a whole number exceeds 64 bits");
         *ret = json_integer(integer);
     } else {
         rv = to_real(in, in->data + start, in->at - start, &real);

@@ -59,7 +59,7 @@ static int read_literal(tdg__template_draft_t *d, tdg__template_piece_t *piece) 
         size_t size = literal_char(d);
 
         if (size == 0 && d->text[d->at] == '}')
-            return FAIL(d, TDG_ETEMPLATE, d->at, "this '}' closes nothing");
+            return FAIL(d, TDG_ETEMPLATE, d->at, "this '}' has no matching '{'");
         if (size == 0 && d->text[d->at] == '%')
             return FAIL(d, TDG_ETEMPLATE, d->at, "two hex digits must follow a '%%'");
         if (size == 0)
@@ -204,7 +204,8 @@ static int check_names_differ(const tdg__template_draft_t *d) {
 
             if (a.len == b.len && memcmp(d->text + a.at, d->text + b.at, a.len) == 0)
                 return FAIL(d, TDG_EAMBIGUOUS, a.at,
-                            "the variable '%.*s' appears twice: which value counts?",
+                            "the variable '%.*s' appears twice; each name can be used "
+                            "once",
                             (int)a.len, d->text + a.at);
         }
     return 0;

@@ -106,9 +106,10 @@ int tdg__listen_url_parse(const char *url, tdg__listen_url_t *ret,
     if (rv < 0)
         return rv;
     if (!is_address(listen.host))
-        return tdg__parse_fail(error, TDG_EINVAL, 0,
-                               "the host is an IP address of this machine or localhost, "
-                               "such as http://127.0.0.1:8808 or http://0.0.0.0:8808");
+        return tdg__parse_fail(
+            error, TDG_EINVAL, 0,
+            "the host must be an IP address of this machine or "
+            "localhost, such as http://127.0.0.1:8808 or http://0.0.0.0:8808");
     *ret = listen;
     return 0;
 }

@@ -88,7 +88,7 @@ int tdg__options_read(const tdg__option_t *const *tables, const tdg__node_t *nod
 
     if (node != NULL && node->kind != TDG__NODE_MAP && !tdg__node_is_null(node)) {
         tdg__node_problem(problems, node,
-                          "this is %s; a map is expected, options with their values",
+                          "this is %s; expected a map of options and their values",
                           node->kind == TDG__NODE_LIST ? "a list" : "one value");
         rv = TDG_EINVAL;
     }

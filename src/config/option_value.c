@@ -198,7 +198,7 @@ static int out_of_range(const reading_t *r) {
                           shown(r, r->node, quoted), low.data);
     else
         tdg__node_problem(r->problems, r->node,
-                          "%s is out of range; write something from %s to %s",
+                          "%s is out of range; write a value from %s to %s",
                           shown(r, r->node, quoted), low.data, high.data);
     tdg__text_done(&low);
     tdg__text_done(&high);

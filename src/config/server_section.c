@@ -53,7 +53,8 @@ static const tdg__option_t server_options[] = {
     {"name", TDG__OPTION_STRING, OPT(name), 0, "tidings", 0, 0, NULL, "shop",
      "How the server introduces itself to clients."},
     TEXT(title, "title", "The shop, live", "The display name for people."),
-    TEXT(instructions, "instructions", "Subscribe to shop://orders to get new orders",
+    TEXT(instructions, "instructions",
+         "Subscribe to shop://orders to be notified of new orders",
          "Instructions about this server for language models."),
 
     TEXTS(listen, "listen", TDG__LISTEN_DEFAULT, "[\"http://127.0.0.1:8808\"]",

@@ -127,10 +127,10 @@ typedef struct tdg__web_head {
 } tdg__web_head_t;
 
 typedef struct tdg__web_end {
-    int code; /* 0: the answer is complete. TDG_ETIMEDOUT, TDG_EUNREACHABLE, TDG_EINVAL
-                          (a URL or header that cannot be sent), TDG_EREFUSED (credentials
-                          would go unprotected; TLS could not be verified),
-                          TDG_ETOOLARGE, TDG_ENOMEM */
+    int code;          /* 0: the answer is complete. TDG_ETIMEDOUT, TDG_EUNREACHABLE,
+                          TDG_EINVAL (a URL or header that cannot be sent), TDG_EREFUSED
+                          (credentials would be sent unencrypted; TLS could not be
+                          verified), TDG_ETOOLARGE, TDG_ENOMEM */
     const char *error; /* one line where code is not 0: what happened, and where */
     bool sent;         /* the request may have reached the server */
 } tdg__web_end_t;

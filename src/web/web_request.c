@@ -96,8 +96,8 @@ static int check_secrets(tdg__web_exchange_t *exchange) {
         (opts->proxy != NULL || !tdg__web_url_is_here(&exchange->target))) {
         snprintf(
             exchange->why, TDG__WEB_WHY,
-            "credentials would go unprotected over http to %s port %u: use https, or "
-            "allow it (insecure token)",
+            "credentials would be sent unencrypted to %s port %u: use https, or allow it "
+            "(--insecure-token, TDG_CLIENT_INSECURE_TOKEN)",
             exchange->target.host, exchange->target.port);
         return TDG_EREFUSED;
     }

@@ -384,11 +384,11 @@ wrong_command_lines_are_explained() {
     run postgres install --table 'a b' --key id
     exits 2 && err_has 'double quotes' || return 1
     run postgres uninstall --table a --no-event-triggers
-    exits 2 && err_has 'takes --table only' || return 1
+    exits 2 && err_has 'are for install only' || return 1
     run postgres uninstall --table a --key id
-    exits 2 && err_has 'takes --table only' || return 1
+    exits 2 && err_has 'are for install only' || return 1
     run postgres install --table a --key id "$admin"
-    exits 2 && err_has 'with --apply only' || return 1
+    exits 2 && err_has 'CONNINFO requires --apply' || return 1
     run postgres install --table a --key id --timeout 5
     exits 2 && err_has 'such as 500ms, 2s or 5m' || return 1
     run postgres install --table a --key id --apply 'nonsense hunter2'

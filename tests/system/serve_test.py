@@ -1153,7 +1153,7 @@ def sessions_behind_a_proxy_count_for_whom_it_names():
     assert [settle(serve, '192.0.2.1'), settle(serve, '192.0.2.2, 10.1.1.1')] == [200, 200]
     assert settle(serve, '192.0.2.2') == 503
     assert settle(serve, '192.0.2.2', 'for=192.0.2.3') == 503
-    serve.wait_log('max_sessions_per_address is reached')
+    serve.wait_log('max-sessions-per-address) is reached')
     assert serve.end() == 0
     serve = Serve('server: {trusted-proxies: 127.0.0.1, proxy-header: forwarded, ' + limits +
                   '}\nresources:\n- memory: m:1\n')

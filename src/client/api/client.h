@@ -3,7 +3,7 @@
  * The client as programs use it: a core (core.h) on a thread of its own, with its
  * transports, its clock and a queue of events.
  *
- * The way of a request, with the one noun for what is in flight at each step:
+ * How a request is handled, with the one noun for what is in flight at each step:
  *
  *     any thread       task       what a call of the public header wants; it waits on its
  *        │                        own stack (client_wait.c), or does not (client_send.c)

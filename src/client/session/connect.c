@@ -190,7 +190,8 @@ void tdg__connect_use_sse(tdg__core_t *core) {
     int rv;
 
     tdg__core_log(core, TDG_LOG_DEBUG,
-                  "no MCP at this URL by POST; trying the transport of 2024-11-05");
+                  "this URL does not answer MCP by POST; trying the transport of "
+                  "2024-11-05");
     close_transport(core);
     core->transport_kind = TDG__TRANSPORT_SSE;
     rv = open_transport(core);
@@ -347,7 +348,7 @@ static void restart(tdg__core_t *core) {
                   "the program ended after server/discover; restarting it without");
     if (!schedule(core)) {
         tdg__failure_set(&failure, TDG_EUNREACHABLE,
-                         "the program exits after it has started");
+                         "the program exits right after it starts");
         report(core, &failure);
     }
 }

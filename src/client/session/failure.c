@@ -51,7 +51,8 @@ static const struct reason {
     {"invalid_uri_format", TDG_EURI, false, "the server rejects the URI as invalid"},
     {"not_subscribable", TDG_ENOTSUP, false, "the resource is not subscribable"},
     {"not_found", TDG_ENOTFOUND, false, "the server has no such resource"},
-    {"subscription_failed", TDG_EREFUSED, true, "the server could not subscribe to it"},
+    {"subscription_failed", TDG_EREFUSED, true,
+     "the server could not create the subscription"},
 };
 
 static const struct reason *find_reason(const char *name) {

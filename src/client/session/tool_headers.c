@@ -92,7 +92,7 @@ static const char *wrong_with(struct check *check, const json_t *schema, const c
     if (!tdg__web_is_token(name, strlen(name)))
         return "it has characters that are not allowed in a header name";
     if (!reachable)
-        return "it is not on a property that a chain of properties leads to";
+        return "its property is not reachable through `properties` alone";
     if (!has_primitive_type(schema))
         return "the type of its parameter is not string, integer or boolean";
     for (size_t i = 0; i < check->count; i++) {

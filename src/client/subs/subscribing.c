@@ -207,7 +207,7 @@ void tdg__core_unsubscribe(tdg__core_t *core, const char *uri, tdg__core_done_fn
     /* Silence comes first, whether there is memory to wait for the server or not. */
     tdg__waiters_settle(
         core, &sub->waiters, TDG_EENDED,
-        tdg__failure_set(&failure, TDG_EENDED, "it was unsubscribed from meanwhile"));
+        tdg__failure_set(&failure, TDG_EENDED, "the subscription was removed meanwhile"));
     pending = tdg__pending_create(core, TDG__PENDING_UNSUBSCRIBE, 1, done, user);
     group = sub->group;
     known = tdg__sub_is_live(sub) || sub->request != NULL;

@@ -240,7 +240,7 @@ static bool may_call(tdg__visit_t *visit) {
     if (strlen(origin) > TDG__MAX_ORIGIN ||
         !tdg__listener_allows_origin(visit->listener, origin)) {
         tdg__visit_refuse(visit, 403, TDG__RPC_INVALID_REQUEST,
-                          "This Origin is not allowed here");
+                          "This Origin is not allowed here: add it to allowed-origins");
         return false;
     }
     snprintf(visit->fields, sizeof(visit->fields),

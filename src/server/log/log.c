@@ -17,15 +17,20 @@ static const struct {
     const char *text;
 } events[TDG__EVENT_COUNT] = {
     [TDG__EVENT_CONNECTION_REFUSED] =
-        {TDG_LOG_WARNING, "a connection was refused: max_connections is reached"},
-    [TDG__EVENT_SESSION_REFUSED] = {TDG_LOG_WARNING,
-                                    "a session was refused: max_sessions is reached"},
+        {TDG_LOG_WARNING, "a connection was refused: the limit max_connections (config: "
+                          "max-connections) is reached"},
+    [TDG__EVENT_SESSION_REFUSED] =
+        {TDG_LOG_WARNING, "a session was refused: the limit max_sessions (config: "
+                          "max-sessions) is reached"},
     [TDG__EVENT_CALLER_REFUSED] =
-        {TDG_LOG_WARNING, "a session was refused: max_sessions_per_address is reached"},
-    [TDG__EVENT_CALL_REFUSED] = {TDG_LOG_WARNING,
-                                 "a request was refused: max_calls is reached"},
-    [TDG__EVENT_STREAM_REFUSED] = {TDG_LOG_WARNING,
-                                   "a stream was refused: max_streams is reached"},
+        {TDG_LOG_WARNING, "a session was refused: the limit max_sessions_per_address "
+                          "(config: max-sessions-per-address) is reached"},
+    [TDG__EVENT_CALL_REFUSED] =
+        {TDG_LOG_WARNING,
+         "a request was refused: the limit max_calls (config: max-calls) is reached"},
+    [TDG__EVENT_STREAM_REFUSED] =
+        {TDG_LOG_WARNING,
+         "a stream was refused: the limit max_streams (config: max-streams) is reached"},
     [TDG__EVENT_SUBSCRIPTION_REFUSED] = {TDG_LOG_WARNING, "a subscription was refused"},
     [TDG__EVENT_ANSWER_REFUSED] =
         {TDG_LOG_WARNING,
@@ -34,7 +39,8 @@ static const struct {
                                  "connections cannot be accepted at the moment"},
     [TDG__EVENT_LIST_CHANGE_LOST] = {TDG_LOG_ERROR,
                                      "could not notify clients that a list has changed"},
-    [TDG__EVENT_SETTING_LOST] = {TDG_LOG_ERROR, "a setting did not reach every worker"},
+    [TDG__EVENT_SETTING_LOST] = {TDG_LOG_ERROR,
+                                 "a setting was not applied in every worker"},
 };
 
 void tdg__log_init(tdg__log_t *log, tdg_log_fn call, void *user) {

@@ -603,8 +603,10 @@ static void give_up(struct worker *worker) {
             front->ops->give_up(front);
     }
     tdg__server_log(worker->shared.server, TDG_LOG_WARNING,
-                    "stop_timeout_ms has expired; connections cut: %zu%s%s", connections,
-                    alone != NULL ? ", and " : "", alone != NULL ? alone : "");
+                    "stop_timeout_ms (config: stop-timeout) has expired; "
+                    "connections cut: %zu%s%s",
+                    connections, alone != NULL ? ", and " : "",
+                    alone != NULL ? alone : "");
 }
 
 static void go_on_stopping(struct worker *worker) {

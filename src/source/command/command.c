@@ -27,8 +27,8 @@ static const tdg__option_t options[] = {
                     "`uri`."),
     TDG__OPTION(
         BOOL, shell, "shell", .fallback = "false",
-        .help = "Runs the text of `command` by /bin/sh -c. Variables of the `uri` are in "
-                "the environment as TIDINGS_name; quote them."),
+        .help = "Runs the text of `command` with /bin/sh -c. Variables of the `uri` are "
+                "in the environment as TIDINGS_name; quote them."),
     TDG__OPTION(CHOICE, mode, "mode", .fallback = "interval", .choices = modes,
                 .help =
                     "`interval`: the program runs at an interval, and its whole output "
@@ -44,7 +44,8 @@ static const tdg__option_t options[] = {
         NUMBER, max_programs, "max-programs", .fallback = "16", .min = 1, .max = 1000,
         .help = "How many programs of this entry run at the same time. With "
                 "`lines` and `nul`, a subscription or read that needs one more is "
-                "refused; with `interval`, it waits, and at most 16 run."),
+                "refused; with `interval`, a further run waits, and never more than "
+                "16 run at the same time."),
     TDG__OPTION(PATH, cwd, "cwd", .fallback = ".",
                 .help = "The working directory of the program."),
     TDG__OPTION(MAP, env, "env", .flags = TDG__OPTION_SECRET, .example = "{LC_ALL: C}",
@@ -61,7 +62,9 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
     int rv = 0;
 
     if (command->argv[0] == NULL || command->argv[0][0] == '\0')
-        return tdg__node_option_problem(problems, node, "command", "it names no program");
+        return tdg__node_option_problem(problems, node, "command",
+                                        "the program is missing; write a list such as "
+                                        "[df, -h, /]");
     if (command->shell && command->argv[1] != NULL)
         rv = tdg__node_option_problem(problems, node, "command",
                                       "with `shell: true` this is one text, not a list");

@@ -365,7 +365,7 @@ void tdg__daemon_fetch(tdg__command_source_t *command, tdg__fetch_t *fetch) {
 
     if (daemon == NULL && is_full(command)) {
         tdg__fetch_failed(fetch, TDG_EUNREACHABLE,
-                          "as many programs as max-programs allows run already");
+                          "the limit max-programs of running programs is reached");
         return;
     }
     if (daemon == NULL) {

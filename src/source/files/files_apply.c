@@ -154,8 +154,8 @@ static void log_truncated(tdg__files_t *files) {
         return;
     files->logged_truncated = true;
     tdg__source_log(&files->source, TDG_LOG_WARNING,
-                    "more than %lld files and folders: the rest is left out; "
-                    "`max-files` is the limit, `include` and `exclude` choose",
+                    "more than %lld files and folders: the rest is left out; raise "
+                    "`max-files`, or choose files with `include` and `exclude`",
                     (long long)files->max_files);
 }
 

@@ -184,7 +184,7 @@ static void fail(struct tdg__files_reading *reading, tdg__fetch_t *fetch) {
         {EFBIG, TDG_ETOOLARGE, "the file is larger than max-size"},
         {EACCES, TDG_EINVAL, "permission to read the file is denied"},
         {EPERM, TDG_EINVAL, "permission to read the file is denied"},
-        {ENOSYS, TDG_EINVAL, "files are not read without /proc"},
+        {ENOSYS, TDG_EINVAL, "cannot read files: /proc is not mounted"},
         {ENOMEM, TDG_ENOMEM, "not enough memory to read the file"},
     };
     bool is_root = reading->error > 0;

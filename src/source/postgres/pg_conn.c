@@ -236,11 +236,11 @@ static void go_on_connecting(tdg__pg_t *pg, PostgresPollingStatusType next) {
     switch (next) {
     case PGRES_POLLING_READING:
         if (watch_socket(pg, UV_READABLE) < 0)
-            lost(pg, "cannot wait for its socket");
+            lost(pg, "cannot watch the socket of the connection");
         break;
     case PGRES_POLLING_WRITING:
         if (watch_socket(pg, UV_WRITABLE) < 0)
-            lost(pg, "cannot wait for its socket");
+            lost(pg, "cannot watch the socket of the connection");
         break;
     case PGRES_POLLING_OK:
         connected(pg);
@@ -273,7 +273,7 @@ static void start(tdg__pg_t *pg) {
     else if (PQstatus(pg->conn) == CONNECTION_BAD)
         lose_soon(pg, PQerrorMessage(pg->conn));
     else if (watch_socket(pg, UV_WRITABLE) < 0)
-        lose_soon(pg, "cannot wait for its socket");
+        lose_soon(pg, "cannot watch the socket of the connection");
 }
 
 static void on_looked_up(uv_getaddrinfo_t *request, int status, struct addrinfo *list) {
@@ -503,7 +503,7 @@ static void arm(tdg__pg_t *pg) {
     if (flushed < 0)
         lose_soon(pg, PQerrorMessage(pg->conn));
     else if (watch_socket(pg, UV_READABLE | (flushed > 0 ? UV_WRITABLE : 0)) < 0)
-        lose_soon(pg, "cannot wait for its socket");
+        lose_soon(pg, "cannot watch the socket of the connection");
 }
 
 /* Takes what has arrived. Returns false where the connection is gone afterwards. */
@@ -516,7 +516,7 @@ static bool take_results(tdg__pg_t *pg, unsigned turn) {
                 continue;
             end_query(pg);
             if (pg->turn == turn)
-                lost(pg, "a COPY was begun");
+                lost(pg, "the query began a COPY, which is not supported");
             return false;
         }
         end_query(pg);

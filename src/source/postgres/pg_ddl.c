@@ -132,7 +132,7 @@ static const char notify[] =
     "              UNION SELECT unnest(lost)) AS found(channel)\n"
     "      WHERE octet_length(channel) BETWEEN 1 AND 63;\n"
     "EXCEPTION WHEN OTHERS THEN\n"
-    "    RAISE LOG 'tidings: nobody is notified of this %: %', TG_TAG, SQLERRM;\n"
+    "    RAISE LOG 'tidings: could not notify of this %: %', TG_TAG, SQLERRM;\n"
     "END\n"
     "$ddl$;\n";
 

@@ -162,8 +162,8 @@ static void compare(tdg__pg_source_t *postgres) {
     postgres->seen_now = (tdg__pg_seen_t){.max = 0};
     if (!postgres->seen.complete)
         tdg__source_log(&postgres->source, TDG_LOG_WARNING,
-                        "%s has more than max-keys (%" PRId64 ") rows: of changes during "
-                        "an outage, only changes of known rows are notified",
+                        "%s has more than max-keys (%" PRId64 ") rows: after an outage, "
+                        "only changes of remembered rows are notified",
                         postgres->plan.table_name, postgres->max_keys);
     if (!postgres->baseline && !first) {
         tdg__pg_seen_each(&postgres->seen, touch, postgres);
@@ -252,8 +252,8 @@ static void log_trigger(tdg__pg_source_t *postgres, char enabled) {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         if (cases[i].enabled == enabled)
             tdg__source_log(&postgres->source, TDG_LOG_WARNING,
-                            "%s %s; `tidings postgres install --table ...` makes one. "
-                            "Until then the table is checked every %" PRId64
+                            "%s %s; to fix this, run `tidings postgres install --table "
+                            "...`. Until then the table is checked every %" PRId64
                             " ms, if the statistics of the server show a change",
                             postgres->plan.table_name, cases[i].text, postgres->probe_ms);
 }
@@ -388,7 +388,8 @@ static void begin_watching(tdg__pg_source_t *postgres) {
         if (postgres->source.away)
             tdg__source_log(&postgres->source, TDG_LOG_WARNING,
                             "changes during the outage may have been missed: of a query, "
-                            "only URIs that are watched by themselves are read again");
+                            "only the subscribed URIs are read again, not all that its "
+                            "template matches");
         armed(postgres);
     }
 }

@@ -115,7 +115,8 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
                                       "a webhook is one resource; its URI has no {}");
     if (hook->open && hook->secret != NULL)
         rv = tdg__node_option_problem(problems, node, "open",
-                                      "with a secret it is not open; give one of them");
+                                      "`open: true` and `secret` cannot be combined; "
+                                      "remove one");
     else if (!hook->open && (hook->secret == NULL || hook->secret[0] == '\0'))
         rv = tdg__node_option_problem(
             problems, node, "secret",
@@ -124,8 +125,11 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
     if (hook->open && tdg__node_get(node, "signature") == NULL)
         hook->proof = TDG__HOOK_OPEN;
     if (hook->open != (hook->proof == TDG__HOOK_OPEN))
-        rv = tdg__node_option_problem(problems, node, "signature",
-                                      "`none` requires `open: true`");
+        rv = tdg__node_option_problem(
+            problems, node, "signature",
+            hook->open ? "`open: true` does not check signatures; remove `signature`, or "
+                         "set it to none"
+                       : "`none` requires `open: true`");
     return rv;
 }
 

@@ -172,15 +172,15 @@ static void annotations_are_checked(void **state) {
         {"{'properties':{'a':{'type':'object','x-mcp-header':'A'}}}", "type"},
         {"{'properties':{'a':{'x-mcp-header':'A'}}}", "type"},
         {"{'properties':{'a':{'type':['string','integer'],'x-mcp-header':'A'}}}", "type"},
-        {"{'type':'string','x-mcp-header':'A'}", "chain"},
+        {"{'type':'string','x-mcp-header':'A'}", "alone"},
         {"{'properties':{'l':{'type':'array','items':{'type':'string',"
          "'x-mcp-header':'A'}}}}",
-         "chain"},
+         "alone"},
         {"{'oneOf':[{'properties':{'a':{'type':'string','x-mcp-header':'A'}}}]}",
-         "chain"},
-        {"{'if':{'properties':{'a':{'type':'string','x-mcp-header':'A'}}}}", "chain"},
-        {"{'$defs':{'d':{'type':'string','x-mcp-header':'A'}}}", "chain"},
-        {"{'patternProperties':{'^a':{'type':'string','x-mcp-header':'A'}}}", "chain"},
+         "alone"},
+        {"{'if':{'properties':{'a':{'type':'string','x-mcp-header':'A'}}}}", "alone"},
+        {"{'$defs':{'d':{'type':'string','x-mcp-header':'A'}}}", "alone"},
+        {"{'patternProperties':{'^a':{'type':'string','x-mcp-header':'A'}}}", "alone"},
     };
     char why[200];
 

@@ -184,12 +184,12 @@ static void every_message(void **state) {
                       "resources and reload-on-change"},
         {"files: docs\n", "1:1: files: this belongs in an entry of resources:, as - "
                           "files: …"},
-        {"server: 5\n", "1:9: server: this is one value; a map is expected, options with "
+        {"server: 5\n", "1:9: server: this is one value; expected a map of options and "
                         "their values"},
         {"server:\n  worker: 3\n",
          "2:3: server.worker: unknown option; did you mean workers?"},
         {"server:\n  workers: 65\n",
-         "2:12: server.workers: \"65\" is out of range; write something from 1 to 64"},
+         "2:12: server.workers: \"65\" is out of range; write a value from 1 to 64"},
         {"server:\n  listen: []\n", "2:11: server.listen: an empty list; write at least "
                                     "one URL, or leave the line out"},
         {"server:\n  listen: [\"http://[::1]\", \"b\"]\n",

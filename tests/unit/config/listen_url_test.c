@@ -79,7 +79,7 @@ static void what_is_no_address_is_said(void **state) {
     static const char too_much[] =
         "only a port may follow the host, such as http://127.0.0.1:8808";
     static const char no_name[] =
-        "the host is an IP address of this machine or localhost, such as "
+        "the host must be an IP address of this machine or localhost, such as "
         "http://127.0.0.1:8808 or http://0.0.0.0:8808";
     static const struct {
         const char *url, *says;

@@ -176,13 +176,13 @@ static void every_message(void **state) {
                                 "with ms, s, m, h or d, such "
                                 "as 30s"},
         {"uri: x\nevery: 10ms\n",
-         "2:8: every: \"10ms\" is out of range; write something from 1s to 1d"},
+         "2:8: every: \"10ms\" is out of range; write a value from 1s to 1d"},
         {"uri: x\nwindow: 2m\n",
-         "2:9: window: \"2m\" is out of range; write something from 0 to 1m"},
+         "2:9: window: \"2m\" is out of range; write a value from 0 to 1m"},
         {"uri: x\ncount: 0\n",
-         "2:8: count: \"0\" is out of range; write something from 1 to 10"},
+         "2:8: count: \"0\" is out of range; write a value from 1 to 10"},
         {"uri: x\nshift: 1\n",
-         "2:8: shift: \"1\" is out of range; write something from -5 to 0"},
+         "2:8: shift: \"1\" is out of range; write a value from -5 to 0"},
         {"uri: x\nat-least: 1s\n",
          "2:11: at-least: \"1s\" is too small; the smallest is 2s"},
         {"uri: x\ncount: five\n", "2:8: count: \"five\" is not a whole number"},
@@ -190,7 +190,7 @@ static void every_message(void **state) {
                                      "number of bytes, or one with KiB, "
                                      "MiB or GiB, such as 64KiB"},
         {"uri: x\nmax-size: 0\n",
-         "2:11: max-size: \"0\" is out of range; write something from 1 to 1GiB"},
+         "2:11: max-size: \"0\" is out of range; write a value from 1 to 1GiB"},
         {"uri: x\nhidden: yes\n",
          "2:9: hidden: \"yes\" is neither true nor false; write true"},
         {"uri: x\nhidden: Off\n",
@@ -223,9 +223,9 @@ static void every_message(void **state) {
         {"uri: x\npath: ''\n", "2:7: path: a path cannot be empty"},
         {"uri: ${TDG_UNSET}\n",
          "1:6: uri: the environment variable TDG_UNSET is not set"},
-        {"- x\n", "1:1: this is a list; a map is expected, options with their values\n"
+        {"- x\n", "1:1: this is a list; expected a map of options and their values\n"
                   "1:1: uri is missing; an example is uri: db://shop/{id}"},
-        {"x\n", "1:1: this is one value; a map is expected, options with their values\n"
+        {"x\n", "1:1: this is one value; expected a map of options and their values\n"
                 "1:1: uri is missing; an example is uri: db://shop/{id}"},
     };
 
@@ -242,7 +242,7 @@ static void all_problems_are_told_at_once(void **state) {
         "hiden: true\ncount: 99\nevery: soon\nmax-size: -1\n",
         "1:1: hiden: unknown option; did you mean hidden?\n"
         "1:1: uri is missing; an example is uri: db://shop/{id}\n"
-        "2:8: count: \"99\" is out of range; write something from 1 to 10\n"
+        "2:8: count: \"99\" is out of range; write a value from 1 to 10\n"
         "3:8: every: \"soon\" is not a duration; write a number with ms, s, m, h or "
         "d, such as 30s\n"
         "4:11: max-size: \"-1\" is not a size; write a number of bytes, or one with "

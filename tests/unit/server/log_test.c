@@ -70,7 +70,9 @@ static void expect_line(const struct lines *lines, size_t index, tdg_log_level_t
 
 /* ---- Events ------------------------------------------------------------- */
 
-#define REFUSED "a connection was refused: max_connections is reached"
+#define REFUSED                                                                          \
+    "a connection was refused: the limit max_connections (config: max-connections) is "  \
+    "reached"
 #define NOT_ACCEPTED "connections cannot be accepted at the moment"
 
 static void what_repeats_is_counted_for_a_second(void **state) {
@@ -215,7 +217,9 @@ static void tells_that_a_stop_was_forced(void **state) {
     legacy_send(&client, HOLD);
     request = served_take(&served, &client);
     tdg_server_stop(served.server);
-    assert_int_equal(said(lines, "stop_timeout_ms has expired; connections cut: 1"), 1);
+    assert_int_equal(said(lines, "stop_timeout_ms (config: stop-timeout) has expired; "
+                                 "connections cut: 1"),
+                     1);
     expect_line(lines, lines->count - 1, TDG_LOG_INFO, "stopped");
     tdg_request_reply_text(request, "late");
     client_done(&client);
@@ -263,7 +267,9 @@ static void tells_that_sessions_are_refused(void **state) {
     assert_int_equal(client_response(&client), 503);
     client_request(&client, "GET", "/sse", NULL, NULL);
     assert_int_equal(client_response(&client), 503);
-    assert_int_equal(said(lines, "a session was refused: max_sessions is reached"), 1);
+    assert_int_equal(said(lines, "a session was refused: the limit max_sessions (config: "
+                                 "max-sessions) is reached"),
+                     1);
     assert_int_equal(said(lines, "max_streams"), 0);
     client_done(&client);
     served_close(&served);

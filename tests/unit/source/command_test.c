@@ -805,7 +805,7 @@ static void any_allocation_of_a_feed_may_fail(void **state) {
 
 static void what_makes_no_sense_is_refused(void **state) {
     (void)state;
-    harness_refuses("command: []\nuri: c:x\n", "no program");
+    harness_refuses("command: []\nuri: c:x\n", "the program is missing");
     harness_refuses("command: df -h\nuri: c:x\n", "is a list");
     harness_refuses("command: [df, -h]\nshell: true\nuri: c:x\n", "one text");
     harness_refuses("command: ['{x}', -h]\nuri: c:{x}\n", "cannot be a variable");

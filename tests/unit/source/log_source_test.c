@@ -458,8 +458,8 @@ static void what_hangs_takes_one_thread(void **state) {
     for (size_t i = 0; i < COUNT(statuses); i++)
         assert_int_equal(statuses[i], TDG_EUNREACHABLE);
     assert_int_equal(waiting, COUNT(work) + 1);
-    for (int i = 0; i < 100 && status == TDG_EUNREACHABLE;
-         i++) /* a busy machine takes longer */
+    /* A busy machine takes longer. */
+    for (int i = 0; i < 100 && status == TDG_EUNREACHABLE; i++)
         status = read_status(f);
     assert_int_equal(status, 0);
     harness_close(&f->harness);

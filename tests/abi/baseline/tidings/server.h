@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A server: resources, templates, tools and prompts with callbacks, served to MCP clients
- * of both eras over HTTP and stdio, and one call when something changed.
+ * of both eras over HTTP and stdio, and one call to publish a change.
  *
  *     static void read_time(void *user, tdg_request_t *request, const char *uri) {
  *         tdg_request_reply_text(request, "12:00");
@@ -21,7 +21,7 @@
  *     tdg_server_stop(server);
  *     tdg_server_destroy(server);
  *
- * Threads: every function may be called from any thread, unless it says otherwise.
+ * Threads: every function may be called from any thread, unless its comment forbids it.
  * Callbacks run on the server's own threads, several at the same time when there is more
  * than one worker; they must not block. To answer later, keep the request and answer it
  * from any thread.
@@ -164,7 +164,8 @@ typedef struct tdg_watcher {
  * Each step costs time, and clients determine the number of steps. Parts that are off
  * cost nothing. */
 enum {
-    TDG_DEBUG_CLIENTS = 1 << 0,       /* connect, disconnect with so many subscriptions */
+    TDG_DEBUG_CLIENTS = 1 << 0,       /* connects; disconnects, with the number of its
+                                         subscriptions */
     TDG_DEBUG_SUBSCRIPTIONS = 1 << 1, /* subscribe, unsubscribe, refusals with reasons */
     TDG_DEBUG_NOTIFICATIONS = 1 << 2, /* each change, and how many subscriptions there are
                                          in each worker that has some */
@@ -468,7 +469,7 @@ static inline int tdg_server_add_resource(tdg_server_t *server,
 
 /* Also notifies its subscribers, as tdg_server_notify_deleted() does. Their subscriptions
  * stay, unless the URI now belongs to a template that is not subscribable: then they end.
- * Returns 0, or, and nothing is removed then,
+ * Returns 0, or one of these codes, in which case nothing is removed:
  *
  *   TDG_EAGAIN     too many changes are waiting; retry later
  *   TDG_EINVAL     an argument is NULL
@@ -553,8 +554,8 @@ TDG_API int tdg_server_remove_prompt(tdg_server_t *server, const char *name);
 /* A resource changed: notifies its subscribers, in either era and on any transport.
  * `metadata` is an object that describes the change, or NULL; stolen, and must not be
  * modified from now on. The URI need not be listed. Before tdg_server_start() there are
- * no subscribers, but clients that connect later can catch up. Returns 0, or, and nothing
- * is notified:
+ * no subscribers, but clients that connect later can catch up. Returns 0, or one of
+ * these codes, in which case nothing is notified:
  *
  *   TDG_EAGAIN     too many changes are waiting; retry later
  *   TDG_EENDED     the server is stopping, or has stopped
@@ -667,9 +668,9 @@ typedef struct tdg_subscription_query {
  *                  bytes each; a client can claim any name. Absent if it has not
  *
  * and perhaps more in later versions. Waits for the workers, which collect some entries
- * at a time and serve their clients in between. Better not from a callback: the clients
- * of its worker wait meanwhile, and two callbacks that wait for each other's worker do so
- * until the time-out. Returns 0, or
+ * at a time and serve their clients in between. Avoid calling this from a callback: the
+ * clients of its worker wait meanwhile, and two callbacks that wait for each other's
+ * worker do so until the time-out. Returns 0, or
  *
  *   TDG_EENDED     the server does not run, or is stopping, which ends the wait
  *   TDG_EINVAL     `server` or `ret` is NULL
