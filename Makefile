@@ -1,11 +1,11 @@
-# The front door. Meson and ninja do the work; `make help` lists the targets.
+# The usual entry points. Meson and ninja do the work; `make help` lists the targets.
 
 BUILD = build
 PREFIX ?= /usr/local
 LIBDIR ?= lib
 DESTDIR ?=
 DIRS = -Dprefix='$(PREFIX)' -Dlibdir='$(LIBDIR)'
-# What those who work on tidings build beside the program.
+# What developers build in addition to the program.
 ALL = -Dtests=true -Dbench=true -Dwerror=true
 
 PORT ?= 8808
@@ -68,7 +68,7 @@ fuzz:
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_RUNS=-1 FUZZ_SEED=0 FUZZ_FOUND=build-fuzz/found \
 	    scripts/test fuzz
 
-# The large versions of what `make test` does small.
+# Long versions of what `make test` runs.
 soak: all
 	'$(BUILD)/tests/sim' --operations $(SOAK_OPERATIONS) --seed random
 	TDG_LONG=$(SOAK_TIMES) meson test -C '$(BUILD)' --suite chance --timeout-multiplier 0
@@ -102,19 +102,19 @@ setup:
 help:
 	@echo 'make            build the program and the libraries'
 	@echo 'make run        build, serve examples/live on PORT (default $(PORT)), show every change in it'
-	@echo 'make install    install under PREFIX (default $(PREFIX)); DESTDIR is honoured'
+	@echo 'make install    install under PREFIX (default $(PREFIX)); DESTDIR is supported'
 	@echo 'make examples   build the programs of examples/'
 	@echo 'make all        build tests, benchmarks and examples as well; warnings are errors then'
-	@echo 'make test       everything that has to pass; ends with one line of numbers'
-	@echo 'make coverage   which lines the unit tests run, as a table and in build-coverage/html'
-	@echo 'make bench      measure the engine, server and client beside others, and the sources'
+	@echo 'make test       run everything that has to pass; the last line counts the results'
+	@echo 'make coverage   show which lines the unit tests run, as a table and in build-coverage/html'
+	@echo 'make bench      measure the engine, sources, server and client, compared with others'
 	@echo 'make fuzz       fuzz every parser for FUZZ_SECONDS each (default $(FUZZ_SECONDS))'
-	@echo 'make soak       long simulation, 10,000 streams and random clients for SOAK_SECONDS, a folder of'
-	@echo '                100,000 files, long fuzzing'
+	@echo 'make soak       run a long simulation and random unit tests; 10,000 streams, random clients and'
+	@echo '                reloads for SOAK_SECONDS each; a folder of 100,000 files; long fuzzing'
 	@echo 'make format     format the C files in place'
 	@echo 'make reference  write the options of config files into docs/ and man/'
 	@echo 'make picture    draw what make run shows, for the README'
-	@echo 'make clean      remove everything that was built'
+	@echo 'make clean      remove build/ and build-*/'
 	@echo
 	@echo 'BUILD=DIR builds elsewhere. Each target installs the packages that it needs, and no others.'
 	@echo 'scripts/test PART... runs some parts of the tests; scripts/test --list names them.'
