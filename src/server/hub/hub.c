@@ -254,7 +254,7 @@ int tdg__hub_publish_with(tdg__hub_t *hub, const tdg__target_t *target, json_t *
     if (rv == 0 && commit != NULL)
         rv = commit(arg);
     if (rv == 0) {
-        tdg__change_stamp(change, ++hub->last_number);
+        tdg__change_stamp(change, tdg__hub_next_number(hub));
         put_all(hub, change, unfiltered, &wakes);
     }
     if (rv == 0 && both)
@@ -308,7 +308,7 @@ int tdg__hub_publish_all(tdg__hub_t *hub, tdg__change_t *const *changes, size_t 
     for (size_t i = 0; rv == 0 && i < count; i++) {
         tdg__target_t target = {changes[i]->kind, changes[i]->name, changes[i]->len};
 
-        tdg__change_stamp(changes[i], ++hub->last_number);
+        tdg__change_stamp(changes[i], tdg__hub_next_number(hub));
         put_all(hub, changes[i], false, &wakes);
         if (both)
             tdg__hub_note_existence(hub, &target, changes[i]->deleted);

@@ -43,6 +43,11 @@ struct tdg__hub {
     size_t n_members;
 };
 
+/* Issues every number: of changes, and of watchers' starts. With `lock`. */
+static inline uint64_t tdg__hub_next_number(tdg__hub_t *hub) {
+    return ++hub->last_number;
+}
+
 /* Inboxes to wake once the locks are open again. All zero: none. */
 struct wakes {
     tdg__inbox_t *inboxes[MAX_MEMBERS]; /* references */

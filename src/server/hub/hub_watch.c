@@ -188,7 +188,8 @@ static uint64_t armed_since(tdg__hub_t *hub, const struct watch *watch,
                             const struct member *member) {
     if (watch->state != ARMED)
         return 0;
-    return member->joined_at <= watch->armed_at ? watch->armed_at : ++hub->last_number;
+    return member->joined_at <= watch->armed_at ? watch->armed_at
+                                                : tdg__hub_next_number(hub);
 }
 
 /* Answers the members that wait. The number of an arming is taken where changes get
@@ -205,7 +206,7 @@ static void answer_all(tdg__hub_t *hub, struct watch *watch, int error,
 
     pthread_mutex_lock(&hub->lock);
     if (error == 0 && !armed_before)
-        watch->armed_at = ++hub->last_number;
+        watch->armed_at = tdg__hub_next_number(hub);
     for (tdg__queue_t *at = watch->wants.next; at != &watch->wants; at = at->next) {
         struct want *want = TDG__RECORD(struct want, link, at);
         int rv;
