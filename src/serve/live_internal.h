@@ -57,6 +57,9 @@ struct tdg__live {
     bool overlaps;     /* sources may have lost URIs to others, or won them, in the last
                           replacement */
     bool lists_again;  /* all that they have, for that reason */
+    tdg__queue_t owed; /* URIs that were to be passed on when subscribers could not be
+                          notified (live.c) */
+    bool lags;         /* for that reason something waits, which is logged */
     tdg__wanted_set_t watches;
     tdg__stale_t stale; /* of all sources */
     bool waits_for_ready, closing;
@@ -76,7 +79,8 @@ bool tdg__served_enter(struct served *served);
 /* Begins to close a source that is not one of the set any more. */
 void tdg__served_leave(struct served *served);
 
-/* A URI is another source's now, which is to look at it; or nobody's. */
+/* A URI is another source's now, which is to look at it; or nobody's. Where subscribers
+ * cannot be notified now, that is retried. */
 void tdg__live_pass_on(tdg__live_t *live, const char *uri);
 
 /* Takes from the lists what was listed by sources that left and what no other will list;

@@ -91,10 +91,12 @@ typedef struct tdg__source_host_ops {
     /* Lists a resource, or corrects what the list has of it, which is not published; takes
      * it from the list, and publishes that it was deleted unless that is `published`. A
      * URI that another source has (by an earlier template or an entry of its own) is left
-     * alone. Returns 0 or a negative code. The uri of an entry itself (a resource or a
-     * template) is listed by the host, not through this. */
+     * alone. Returns 0 or a negative code; from unlist(), the resource is in the list
+     * still where that is TDG_EAGAIN or TDG_ENOMEM: subscribers could not be notified, and
+     * the source tries again. The uri of an entry itself (a resource or a template) is
+     * listed by the host, not through this. */
     int (*list)(void *user, tdg__source_t *source, const tdg__listed_t *listed);
-    void (*unlist)(void *user, tdg__source_t *source, const char *uri, bool published);
+    int (*unlist)(void *user, tdg__source_t *source, const char *uri, bool published);
 
     /* Its first list is complete. Called once, also for a source that lists nothing, and
      * not before the backend has answered or was found to be unreachable. */
@@ -397,8 +399,9 @@ void tdg__source_list_again(tdg__source_t *source);
 
 /* Through the host. */
 int tdg__source_list(tdg__source_t *source, const tdg__listed_t *listed);
-void tdg__source_unlist(tdg__source_t *source,
-                        const char *uri); /* also published as deleted */
+/* Also published as deleted. Returns as unlist() of the host: after TDG_EAGAIN or
+ * TDG_ENOMEM the caller has to unlist it once more. */
+int tdg__source_unlist(tdg__source_t *source, const char *uri);
 void tdg__source_ready(tdg__source_t *source);
 
 /* Something runs that uses the source: a handle, a job in a thread. The source is not

@@ -345,6 +345,52 @@ static void a_query_that_loses_its_channel_lets_the_old_connection_go(void **sta
     pg_server_destroy(&server);
 }
 
+/* A resource of its own, what a source has listed, and what a template stands for without
+ * listing it. */
+static void what_goes_while_the_worker_lags_is_told_as_deleted(void **state) {
+    static const char *const uris[] = {"a:1", "l:1", "t:1"};
+    static const char listed[] = "- lister: some\n  uri: 'l:{x}'\n";
+    bool deleted[COUNT(uris)] = {false};
+    struct scene_jam jam;
+    struct client client;
+    struct scene scene;
+    char yaml[256];
+
+    (void)state;
+    snprintf(yaml, sizeof(yaml), "%s- script: many\n  uri: 't:{x}'\n" ONE TWO MARK,
+             listed);
+    scene_open(&scene, NULL, yaml);
+    assert_int_equal(tdg__source_list(&scene_script(&scene, "l:1")->source,
+                                      &(tdg__listed_t){.uri = "l:1", .name = "first"}),
+                     0);
+    scene_client(&scene, &client);
+    modern_listen(&client, "{'resourceSubscriptions':['a:1','l:1','t:1','mark:1']}");
+    scene_jam(&scene, &jam);
+    scene_replace(&scene, TWO MARK);
+    scene_clear(&jam);
+    for (size_t left = COUNT(uris); left > 0; left--) {
+        const char *event = client_message(&client);
+
+        assert_true(has(event, "'change_type':'deleted'"));
+        for (size_t i = 0; i < COUNT(uris); i++) {
+            char text[64];
+
+            snprintf(text, sizeof(text), "'uri':'%s'", uris[i]);
+            if (has(event, text)) {
+                assert_false(deleted[i]);
+                deleted[i] = true;
+            }
+        }
+    }
+    for (size_t i = 0; i < COUNT(uris); i++) {
+        assert_true(deleted[i]);
+        scene_expect_listed(&scene, uris[i], false);
+    }
+    scene_expect_marker(&scene, &client);
+    client_done(&client);
+    scene_close(&scene);
+}
+
 /* It is in no list, so nothing leaves one. */
 static void what_a_removed_template_stood_for_is_told_as_deleted(void **state) {
     struct client client;
@@ -680,6 +726,7 @@ int main(void) {
         cmocka_unit_test(what_a_slow_connection_hears_after_two_reloads_is_told),
         cmocka_unit_test(a_query_that_loses_its_channel_lets_the_old_connection_go),
         cmocka_unit_test(what_is_removed_is_told_as_deleted),
+        cmocka_unit_test(what_goes_while_the_worker_lags_is_told_as_deleted),
         cmocka_unit_test(what_a_removed_template_stood_for_is_told_as_deleted),
         cmocka_unit_test(what_leaves_is_not_listed_any_more),
         cmocka_unit_test(what_leaves_does_not_wait_for_sources_of_other_uris),

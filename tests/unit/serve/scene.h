@@ -81,6 +81,17 @@ void scene_expect_listed(struct scene *scene, const char *uri, bool listed); /* 
 
 uint64_t scene_connections(struct scene *scene);
 
+/* From the first to the second, the only worker waits inside a read, and its inbox is full:
+ * nobody can be notified of anything that does not wait there already. Not for a scene that
+ * is attached. */
+struct scene_jam {
+    uv_sem_t is_inside, may_leave;
+    struct client client;
+};
+
+void scene_jam(struct scene *scene, struct scene_jam *jam);
+void scene_clear(struct scene_jam *jam);
+
 #define SCENE_UNTIL(scene, condition)                                                    \
     do {                                                                                 \
         uint64_t until_ = now_ms() + CLIENT_PATIENCE_MS;                                 \
