@@ -592,20 +592,13 @@ static void list_entry(struct served *served) {
 
 void tdg__live_on_again(uv_timer_t *timer) {
     tdg__live_t *live = timer->data;
-    tdg__wanted_t *watch = tdg__wanted_next(&live->watches, 0);
 
     tdg__live_drop_outdated(live);
     live->lags = live->lags && (!tdg__queue_is_empty(&live->owed) || live->has_outdated);
     for (size_t i = 0; i < live->count; i++)
         if (live->served[i]->unlisted)
             list_entry(live->served[i]);
-    while (watch != NULL) {
-        uint32_t id = watch->id;
-
-        if (watch->state == TDG__WANTED_OWED)
-            tdg__live_begin_again(live, watch);
-        watch = tdg__wanted_next(&live->watches, id);
-    }
+    tdg__live_begin_owed(live);
 }
 
 static void add_endpoint(struct served *served) {

@@ -64,7 +64,7 @@ struct tdg__live {
     tdg__stale_t stale; /* of all sources */
     bool waits_for_ready, closing;
     uv_timer_t again; /* for what memory was missing for, once all had been taken over,
-                         and for what is outdated */
+                         for what is outdated, and for watches that are owed */
     uv_idle_t closer; /* says ops->closed() from the loop */
 };
 
@@ -100,10 +100,12 @@ void tdg__live_watch_lists(tdg__live_t *live, tdg__wanted_t *watch);
 void tdg__live_unwatch_lists(tdg__live_t *live, const tdg_target_t *target);
 
 /* Lets the source that has the target watch it; `past` as in tdg__source_watch(). The
- * second is for what memory was missing for, and publishes whatever is found. */
+ * second is for what is owed, and publishes whatever is found; the third does that with
+ * all that are due. */
 void tdg__live_begin_watch(tdg__live_t *live, tdg__wanted_t *watch,
                            const tdg__past_t *past);
 void tdg__live_begin_again(tdg__live_t *live, tdg__wanted_t *watch);
+void tdg__live_begin_owed(tdg__live_t *live);
 
 /* The end: what was not answered is refused. */
 void tdg__live_refuse_watches(tdg__live_t *live);

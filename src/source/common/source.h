@@ -159,9 +159,10 @@ struct tdg__source_kind {
 
     /* Starts watching a target: a URI of ours, our template, or the list of resources
      * (LISTS). Returns 0: from now on changes are noticed. TDG_EAGAIN: tdg__source_armed()
-     * or one of its kind follows. Another code refuses, for good. Where the backend is
-     * unreachable, watching begins all the same, and the reconnect touches everything. Each target is watched once; which of them are is known to
-     * tdg__source_is_watched() and its kind. May be NULL: changes are noticed anyway. */
+     * or one of its kind follows. Another code refuses: the target is not watched, and may
+     * be watched again later, but not after TDG_ENOTSUP. Where the backend is unreachable,
+     * watching begins all the same, and the reconnect touches everything. Each target is
+     * watched once; which of them are is known to tdg__source_is_watched() and its kind. May be NULL: changes are noticed anyway. */
     int (*watch)(tdg__source_t *source, const tdg_target_t *target);
     void (*unwatch)(tdg__source_t *source, const tdg_target_t *target);
 

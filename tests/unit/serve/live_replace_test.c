@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "serve/live_internal.h"
 #include "server/context/context.h"
 #include "unit/serve/scene.h"
 #include "unit/source/pg_server.h"
@@ -235,6 +236,102 @@ static void a_kind_that_takes_the_place_of_another_is_compared_with_it(void **st
     scene_close(&scene);
 }
 
+/* Its new source refuses to watch it, at first: the server counts it as watched all the
+ * time. What was missed meanwhile is published with the first look. */
+static void what_is_refused_after_a_reload_is_watched_later(void **state) {
+    static const char *const uris[] = {"t:1", "t:{x}"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(uris); i++) {
+        char quoted[32];
+        struct client client;
+        struct scene scene;
+
+        snprintf(quoted, sizeof(quoted), "'%s'", uris[i]);
+        scene_open_listening(&scene, &client, "- script: one\n  uri: 't:{x}'\n" MARK,
+                             quoted);
+        scene_replace(&scene, "- script: full\n  uri: 't:{x}'\n" MARK);
+
+        struct script *script = scene_script(&scene, "t:1");
+
+        SCENE_UNTIL(&scene, script->watches > 1);
+        script->holds = "missed";
+        script->accepts = true;
+        SCENE_UNTIL(&scene, strcmp(script->watched, uris[i]) == 0);
+        if (i == 0)
+            scene_expect_update(&client, "t:1");
+        scene_change(&scene, "t:1", "more");
+        scene_expect_update(&client, "t:1");
+        assert_non_null(strstr(scene.log, "retrying with growing waits"));
+        assert_non_null(strstr(scene.log, "is watched again"));
+        scene_expect_marker(&scene, &client);
+        client_done(&client);
+        scene_close(&scene);
+    }
+}
+
+/* It begins to watch, and finds out later that it cannot. */
+static void so_is_what_is_refused_late(void **state) {
+    static const tdg_target_t target = {TDG_TARGET_TEMPLATE, "t:{x}"};
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    scene_open_listening(&scene, &client, "- script: one\n  uri: 't:{x}'\n" MARK,
+                         "'t:{x}'");
+    scene_replace(&scene, "- script: slow\n  uri: 't:{x}'\n" MARK);
+
+    struct script *script = scene_script(&scene, "t:1");
+
+    for (unsigned i = 1; i < 4; i++) {
+        SCENE_UNTIL(&scene, script->watches == i);
+        tdg__source_watched(&script->source, &target, TDG_EREFUSED);
+    }
+    SCENE_UNTIL(&scene, script->watches == 4);
+    tdg__source_watched(&script->source, &target, 0);
+    scene_change(&scene, "t:1", "more");
+    scene_expect_update(&client, "t:1");
+    client_done(&client);
+    scene_close(&scene);
+}
+
+/* Then nothing is left of it. */
+static void what_is_refused_may_be_left(void **state) {
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, &short_linger, "- script: one\n  uri: 't:{x}'\n" MARK);
+    scene_client(&scene, &client);
+    modern_listen(&client, "{'resourceSubscriptions':['t:{x}']}");
+    scene_replace(&scene, "- script: full\n  uri: 't:{x}'\n" MARK);
+    SCENE_UNTIL(&scene, scene_script(&scene, "t:1")->watches == 2);
+    client_done(&client);
+    SCENE_UNTIL(&scene, tdg__wanted_next(&scene.live->watches, 0) == NULL);
+    assert_int_equal(scene_script(&scene, "t:1")->unwatches, 0);
+    scene_close(&scene);
+}
+
+/* Its kind cannot watch it, now or later. */
+static void what_a_kind_cannot_watch_is_not_asked_for_again(void **state) {
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    scene_open_listening(&scene, &client, "- script: one\n  uri: 't:{x}'\n" MARK,
+                         "'t:{x}'");
+    scene_replace(&scene, "- script: unable\n  uri: 't:{x}'\n" MARK);
+    SCENE_UNTIL(&scene, strstr(scene.log, "are not notified of changes") != NULL);
+    assert_int_equal(scene_script(&scene, "t:1")->watches, 1);
+    assert_false(uv_is_active((uv_handle_t *)&scene.live->again));
+    scene_replace(&scene, "- script: two\n  uri: 't:{x}'\n" MARK);
+    SCENE_UNTIL(&scene, strcmp(scene_script(&scene, "t:1")->watched, "t:{x}") == 0);
+    scene_change(&scene, "t:1", "more");
+    scene_expect_update(&client, "t:1");
+    client_done(&client);
+    scene_close(&scene);
+}
+
 /* ---- Replacing a query -------------------------------------------------- */
 
 static const char *query_yaml_at(const struct pg_server *server, int port,
@@ -389,6 +486,48 @@ static void what_goes_while_the_worker_lags_is_told_as_deleted(void **state) {
     scene_expect_marker(&scene, &client);
     client_done(&client);
     scene_close(&scene);
+}
+
+static const char *table_yaml(const struct pg_server *server, const char *more) {
+    static char yaml[1024];
+
+    snprintf(yaml, sizeof(yaml),
+             "- postgres: %s\n  table: t\n  key: id\n  uri: 'q:{id}'\n%s" MARK,
+             pg_conninfo(server, "postgres", 0), more);
+    return yaml;
+}
+
+/* Others may come before it: what was missed is not known. */
+static void wait_for_update(struct client *client, const char *text) {
+    do
+        assert_non_null(client_message(client));
+    while (!has(client->event, text));
+}
+
+/* A migration goes on meanwhile. */
+static void a_table_that_a_reload_misses_is_watched_once_it_is_there(void **state) {
+    struct pg_server server;
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    pg_server_create(&server);
+    pg_run(&server, "CREATE TABLE t (id int PRIMARY KEY, v text);"
+                    "INSERT INTO t VALUES (1, 'one')");
+    pg_install(&server, "t", "id", NULL);
+    scene_open_listening(&scene, &client, table_yaml(&server, ""), "'q:{id}'");
+    pg_run(&server, "UPDATE t SET v = 'two'");
+    scene_expect_update(&client, "q:1");
+    pg_run(&server, "ALTER TABLE t RENAME TO u");
+    assert_int_equal(scene_try_replace(&scene, table_yaml(&server, "  title: a\n")), 0);
+    SCENE_UNTIL(&scene, strstr(scene.log, "q:{id} can no longer be watched") != NULL);
+    pg_run(&server, "ALTER TABLE u RENAME TO t; INSERT INTO t VALUES (2, 'new')");
+    wait_for_update(&client, "'uri':'q:2'");
+    pg_run(&server, "INSERT INTO t VALUES (3, 'new')");
+    wait_for_update(&client, "'uri':'q:3'");
+    client_done(&client);
+    scene_close(&scene);
+    pg_server_destroy(&server);
 }
 
 /* It is in no list, so nothing leaves one. */
@@ -722,6 +861,11 @@ int main(void) {
         cmocka_unit_test(a_source_that_was_replaced_says_nothing_any_more),
         cmocka_unit_test(what_a_template_stands_for_is_compared_after_a_reload),
         cmocka_unit_test(a_kind_that_takes_the_place_of_another_is_compared_with_it),
+        cmocka_unit_test(what_is_refused_after_a_reload_is_watched_later),
+        cmocka_unit_test(so_is_what_is_refused_late),
+        cmocka_unit_test(what_is_refused_may_be_left),
+        cmocka_unit_test(what_a_kind_cannot_watch_is_not_asked_for_again),
+        cmocka_unit_test(a_table_that_a_reload_misses_is_watched_once_it_is_there),
         cmocka_unit_test(what_a_channel_says_during_a_reload_is_heard),
         cmocka_unit_test(what_a_slow_connection_hears_after_two_reloads_is_told),
         cmocka_unit_test(a_query_that_loses_its_channel_lets_the_old_connection_go),

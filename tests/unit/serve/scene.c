@@ -73,6 +73,10 @@ static int script_watch(tdg__source_t *source, const tdg_target_t *target) {
     struct script *script = (struct script *)source;
 
     script->watches++;
+    if (strcmp(script->text, "full") == 0 && !script->accepts)
+        return TDG_ETOTAL;
+    if (strcmp(script->text, "unable") == 0)
+        return TDG_ENOTSUP;
     snprintf(script->watched, sizeof(script->watched), "%s", target->name);
     return strcmp(script->text, "slow") == 0 ? TDG_EAGAIN : 0;
 }
