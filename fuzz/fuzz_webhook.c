@@ -53,11 +53,12 @@ static int on_list(void *user, tdg__source_t *source, const tdg__listed_t *liste
     return 0;
 }
 
-static void on_unlist(void *user, tdg__source_t *source, const char *uri, bool told) {
+static int on_unlist(void *user, tdg__source_t *source, const char *uri, bool told) {
     (void)user;
     (void)source;
     (void)uri;
     (void)told;
+    return 0;
 }
 
 static void on_ready(void *user, tdg__source_t *source) {

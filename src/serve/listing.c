@@ -140,14 +140,14 @@ int tdg__listing_add_entry(tdg__listing_t *listing, tdg_server_t *server,
     return rv;
 }
 
-void tdg__listing_remove(tdg__listing_t *listing, tdg_server_t *server, const char *uri,
-                         bool published) {
+int tdg__listing_remove(tdg__listing_t *listing, tdg_server_t *server, const char *uri,
+                        bool published) {
     if (!tdg__listing_has(listing, server, uri))
-        return;
-    if (published)
-        tdg__server_unlist(server, uri);
-    else
-        tdg_server_remove_resource(server, uri);
+        return 0;
+
+    int rv = published ? tdg__server_unlist(server, uri)
+                       : tdg_server_remove_resource(server, uri);
+    return rv == TDG_EAGAIN || rv == TDG_ENOMEM ? rv : 0;
 }
 
 struct dropping {
@@ -165,9 +165,7 @@ static bool drop_resource(void *arg, tdg__entry_t *entry) {
     bool is_displaced = how->is_displaced != NULL && entry->user_free == user_free &&
                         how->is_displaced(how->arg, entry->key, entry->user);
 
-    if (is_displaced || is_outdated(entry))
-        how->drop(how->arg, entry->key);
-    return true;
+    return (!is_displaced && !is_outdated(entry)) || how->drop(how->arg, entry->key);
 }
 
 static bool drop_template(void *arg, tdg__entry_t *entry) {

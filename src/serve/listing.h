@@ -34,19 +34,21 @@ int tdg__listing_add(tdg__listing_t *listing, tdg_server_t *server,
                      tdg_read_fn read);
 
 /* Takes a resource from the list, unless another listing has it; publishes that it was
- * deleted, unless that is `published` already. */
-void tdg__listing_remove(tdg__listing_t *listing, tdg_server_t *server, const char *uri,
-                         bool published);
+ * deleted, unless that is `published` already. Returns 0, or TDG_EAGAIN or TDG_ENOMEM where
+ * subscribers could not be notified: then it stays in the list. */
+int tdg__listing_remove(tdg__listing_t *listing, tdg_server_t *server, const char *uri,
+                        bool published);
 
 /* Whether it is this listing that has the resource in the list. */
 bool tdg__listing_has(const tdg__listing_t *listing, tdg_server_t *server,
                       const char *uri);
 
 /* Calls for each resource that is listed by an outdated listing, and takes templates that
- * are so from their list. `drop` takes the resource from its list. `is_displaced` says of
- * other resources whether they are to be dropped, too; NULL: none. */
+ * are so from their list. `drop` takes the resource from its list; false: no more of them
+ * now. `is_displaced` says of other resources whether they are to be dropped, too; NULL:
+ * none. */
 typedef struct tdg__listings_drop {
-    void (*drop)(void *arg, const char *uri);
+    bool (*drop)(void *arg, const char *uri);
     bool (*is_displaced)(void *arg, const char *uri, const tdg__listing_t *listing);
     void *arg;
 } tdg__listings_drop_t;

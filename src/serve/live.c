@@ -351,14 +351,14 @@ static int on_list(void *user, tdg__source_t *source, const tdg__listed_t *liste
     return rv;
 }
 
-static void on_unlist(void *user, tdg__source_t *source, const char *uri,
-                      bool published) {
+static int on_unlist(void *user, tdg__source_t *source, const char *uri, bool published) {
     struct served *served = user;
 
     (void)source;
-    if (served->state != LEAVING)
-        tdg__listing_remove(served->listing, served->live->server, uri,
-                            published || !speaks_for(served, uri));
+    if (served->state == LEAVING)
+        return 0;
+    return tdg__listing_remove(served->listing, served->live->server, uri,
+                               published || !speaks_for(served, uri));
 }
 
 /* ---- Coming and going --------------------------------------------------- */
@@ -404,13 +404,40 @@ static bool has_nothing(tdg__source_t *owner, const char *uri) {
                              tdg__source_checksum(owner, uri) == NULL);
 }
 
-void tdg__live_pass_on(tdg__live_t *live, const char *uri) {
+/* A URI that is to be passed on once subscribers can be notified. */
+struct owed {
+    tdg__queue_t link;
+    char uri[];
+};
+
+static void log_lost(tdg__live_t *live) {
+    live->ops.log(live->user, TDG_LOG_ERROR,
+                  "could not notify the subscribers of a deleted resource");
+}
+
+/* The workers have too much to do, or there is no memory. That is logged once for all that
+ * waits, which may be many thousands of URIs. */
+static void begin_lagging(tdg__live_t *live, int why) {
+    char text[160];
+
+    if (!live->lags) {
+        snprintf(text, sizeof(text),
+                 "subscribers of deleted resources cannot be notified now: %s; retrying",
+                 tdg_strerror(why));
+        live->ops.log(live->user, TDG_LOG_WARNING, text);
+    }
+    live->lags = true;
+    tdg__live_try_again(live);
+}
+
+/* Returns 0, or TDG_EAGAIN or TDG_ENOMEM: then it has to be passed on once more. */
+static int pass_on(tdg__live_t *live, const char *uri) {
     tdg__source_t *owner = tdg__live_owner(live, uri);
 
     if (!has_nothing(owner, uri)) {
         if ((owner->kind->flags & TDG__SOURCE_PUSHED) == 0)
             tdg__source_touch(owner, uri);
-        return;
+        return 0;
     }
 
     /* An entry of one resource is listed also while it holds nothing. */
@@ -420,24 +447,66 @@ void tdg__live_pass_on(tdg__live_t *live, const char *uri) {
     int rv = is_listed ? TDG_ENOTFOUND : tdg_server_remove_resource(live->server, uri);
     if (rv == TDG_ENOTFOUND)
         rv = tdg_server_notify_deleted(live->server, uri, NULL);
+    if (rv == TDG_EAGAIN || rv == TDG_ENOMEM) {
+        begin_lagging(live, rv);
+        return rv;
+    }
     if (rv < 0 && rv != TDG_EENDED)
-        live->ops.log(live->user, TDG_LOG_ERROR,
-                      "could not notify the subscribers of a deleted resource");
+        log_lost(live);
+    return 0;
+}
+
+/* Whether nothing of this is left to do. */
+static bool pass_on_owed(tdg__live_t *live) {
+    while (!tdg__queue_is_empty(&live->owed)) {
+        struct owed *owed = TDG__RECORD(struct owed, link, live->owed.next);
+
+        if (pass_on(live, owed->uri) < 0)
+            return false;
+        tdg__queue_remove(&owed->link);
+        tdg__free(owed);
+    }
+    return true;
+}
+
+static void forget_owed(tdg__live_t *live) {
+    tdg__queue_t *link;
+
+    while ((link = tdg__queue_take(&live->owed)) != NULL)
+        tdg__free(TDG__RECORD(struct owed, link, link));
+}
+
+void tdg__live_pass_on(tdg__live_t *live, const char *uri) {
+    if (pass_on(live, uri) == 0)
+        return;
+
+    struct owed *owed = tdg__malloc(sizeof(*owed) + strlen(uri) + 1);
+    if (owed == NULL) {
+        log_lost(live);
+        return;
+    }
+    *owed = (struct owed){0};
+    strcpy(owed->uri, uri);
+    tdg__queue_append(&live->owed, &owed->link);
 }
 
 /* It is listed by a source that has left, and by no other. A source that is not ready may
- * still list it: then it was listed all the time. */
-static void unlist_outdated(void *user, const char *uri) {
+ * still list it: then it was listed all the time. Where subscribers cannot be notified, it
+ * stays in the list, and so do the others. */
+static bool unlist_outdated(void *user, const char *uri) {
     tdg__live_t *live = user;
     tdg__source_t *owner = tdg__live_owner(live, uri);
 
     if (owner != NULL && !owner->ready) {
         live->has_outdated = true;
-        return;
+        return true;
     }
     if (!has_nothing(owner, uri))
         tdg__server_unlist(live->server, uri);
-    tdg__live_pass_on(live, uri);
+    if (pass_on(live, uri) == 0)
+        return true;
+    live->has_outdated = true;
+    return false;
 }
 
 /* It is listed by a source that has lost it to another one. */
@@ -453,7 +522,8 @@ void tdg__live_drop_outdated(tdg__live_t *live) {
                                           live->overlaps ? is_displaced : NULL,
                                       .arg = live};
 
-    if (!live->has_outdated)
+    /* What is owed goes first: the same URI may be listed, too. */
+    if (!pass_on_owed(live) || !live->has_outdated)
         return;
     live->has_outdated = false;
     tdg__listings_drop_outdated(live->server, &how);
@@ -522,19 +592,13 @@ static void list_entry(struct served *served) {
 
 void tdg__live_on_again(uv_timer_t *timer) {
     tdg__live_t *live = timer->data;
-    tdg__wanted_t *watch = tdg__wanted_next(&live->watches, 0);
 
     tdg__live_drop_outdated(live);
+    live->lags = live->lags && (!tdg__queue_is_empty(&live->owed) || live->has_outdated);
     for (size_t i = 0; i < live->count; i++)
         if (live->served[i]->unlisted)
             list_entry(live->served[i]);
-    while (watch != NULL) {
-        uint32_t id = watch->id;
-
-        if (watch->state == TDG__WANTED_OWED)
-            tdg__live_begin_again(live, watch);
-        watch = tdg__wanted_next(&live->watches, id);
-    }
+    tdg__live_begin_owed(live);
 }
 
 static void add_endpoint(struct served *served) {
@@ -584,6 +648,7 @@ int tdg__live_create(uv_loop_t *loop, const tdg__live_ops_t *ops, void *user,
     live->ops = *ops;
     live->user = user;
     tdg__stale_init(&live->stale);
+    tdg__queue_init(&live->owed);
     uv_timer_init(loop, &live->again);
     live->again.data = live;
     tdg__heavy_init(&live->heavy, loop);
@@ -612,6 +677,7 @@ void tdg__live_close(tdg__live_t *live) {
         return;
     live->closing = true;
     uv_close((uv_handle_t *)&live->again, NULL);
+    forget_owed(live);
     tdg__inbox_close(live->inbox);
     run_tasks(live, false);
     uv_close((uv_handle_t *)&live->async, NULL);

@@ -57,11 +57,14 @@ struct tdg__live {
     bool overlaps;     /* sources may have lost URIs to others, or won them, in the last
                           replacement */
     bool lists_again;  /* all that they have, for that reason */
+    tdg__queue_t owed; /* URIs that were to be passed on when subscribers could not be
+                          notified (live.c) */
+    bool lags;         /* for that reason something waits, which is logged */
     tdg__wanted_set_t watches;
     tdg__stale_t stale; /* of all sources */
     bool waits_for_ready, closing;
     uv_timer_t again; /* for what memory was missing for, once all had been taken over,
-                         and for what is outdated */
+                         for what is outdated, and for watches that are owed */
     uv_idle_t closer; /* says ops->closed() from the loop */
 };
 
@@ -76,7 +79,8 @@ bool tdg__served_enter(struct served *served);
 /* Begins to close a source that is not one of the set any more. */
 void tdg__served_leave(struct served *served);
 
-/* A URI is another source's now, which is to look at it; or nobody's. */
+/* A URI is another source's now, which is to look at it; or nobody's. Where subscribers
+ * cannot be notified now, that is retried. */
 void tdg__live_pass_on(tdg__live_t *live, const char *uri);
 
 /* Takes from the lists what was listed by sources that left and what no other will list;
@@ -96,10 +100,12 @@ void tdg__live_watch_lists(tdg__live_t *live, tdg__wanted_t *watch);
 void tdg__live_unwatch_lists(tdg__live_t *live, const tdg_target_t *target);
 
 /* Lets the source that has the target watch it; `past` as in tdg__source_watch(). The
- * second is for what memory was missing for, and publishes whatever is found. */
+ * second is for what is owed, and publishes whatever is found; the third does that with
+ * all that are due. */
 void tdg__live_begin_watch(tdg__live_t *live, tdg__wanted_t *watch,
                            const tdg__past_t *past);
 void tdg__live_begin_again(tdg__live_t *live, tdg__wanted_t *watch);
+void tdg__live_begin_owed(tdg__live_t *live);
 
 /* The end: what was not answered is refused. */
 void tdg__live_refuse_watches(tdg__live_t *live);

@@ -151,7 +151,8 @@ static void move_watch(tdg__live_t *live, tdg__wanted_t *watch) {
     tdg__source_t *before = watch->source;
     tdg__source_t *now = tdg__live_watcher_of(live, watch->target);
 
-    if (watch->state == TDG__WANTED_OWED) { /* memory was missing for the last move */
+    if (watch->state == TDG__WANTED_OWED) { /* since the last move */
+        watch->tries = 0;
         tdg__live_begin_again(live, watch);
         return;
     }

@@ -2,25 +2,76 @@
 #include "serve/live_internal.h"
 
 #include <assert.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 
-enum { AGAIN_MS = 100 };
+enum {
+    AGAIN_MS = 100, /* the first wait; each further one is twice as long */
+    LONGEST_AGAIN_MS = 60 * 1000,
+};
+
+static void again_in(tdg__live_t *live, uint64_t wait_ms) {
+    if (live->closing || (uv_is_active((uv_handle_t *)&live->again) &&
+                          uv_timer_get_due_in(&live->again) <= wait_ms))
+        return;
+    uv_timer_start(&live->again, tdg__live_on_again, wait_ms, 0);
+}
+
+static void __attribute__((format(printf, 4, 5)))
+log_watch(tdg__live_t *live, const tdg__wanted_t *watch, tdg_log_level_t level,
+          const char *format, ...) {
+    char message[256], line[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(message, sizeof(message), format, args);
+    va_end(args);
+    snprintf(line, sizeof(line), "%.160s %s", watch->target->name, message);
+    live->ops.log(live->user, level, line);
+}
+
+/* The source that has it now does not watch it, though the server counts it as watched. It
+ * is asked again where that may help: a table may be there again, a program may have
+ * ended. What a kind cannot do at all, it will not do later either. */
+static void owe(tdg__live_t *live, tdg__wanted_t *watch, int status) {
+    uint64_t wait = AGAIN_MS;
+
+    watch->source = NULL; /* it does not watch, and is not stopped */
+    if (status == TDG_ENOTSUP) {
+        log_watch(live, watch, TDG_LOG_WARNING,
+                  "can no longer be watched: %s; its subscribers are not notified of "
+                  "changes",
+                  tdg_strerror(status));
+        return;
+    }
+    if (watch->tries == 0)
+        log_watch(live, watch, TDG_LOG_WARNING,
+                  "can no longer be watched: %s; retrying with growing waits",
+                  tdg_strerror(status));
+    for (unsigned i = 0; i < watch->tries && wait < LONGEST_AGAIN_MS; i++)
+        wait *= 2;
+    if (wait > LONGEST_AGAIN_MS)
+        wait = LONGEST_AGAIN_MS;
+    watch->state = TDG__WANTED_OWED;
+    watch->tries++;
+    watch->due_ms = uv_now(live->loop) + wait;
+    again_in(live, wait);
+}
 
 /* Answers a watch of the server. After that, only whether the resource exists may change:
  * another source has it after a reload. A watch that was refused is not stopped later. */
 static void answer(tdg__live_t *live, tdg__wanted_t *watch, int status) {
-    char text[256];
-
     if (watch->state != TDG__WANTED_ASKED && status < 0) {
-        snprintf(text, sizeof(text), "%.160s can no longer be watched: %s",
-                 watch->target->name, tdg_strerror(status));
-        live->ops.log(live->user, TDG_LOG_WARNING, text);
-        watch->source = NULL;
+        owe(live, watch, status);
         return;
     }
+    if (watch->tries > 0)
+        log_watch(live, watch, TDG_LOG_NOTICE, "is watched again after %u attempts",
+                  watch->tries);
+    watch->tries = 0;
     watch->state = TDG__WANTED_ANSWERED;
     tdg_server_watch_done(live->server, watch->target, status);
     if (status < 0)
@@ -57,8 +108,7 @@ void tdg__live_watch_lists(tdg__live_t *live, tdg__wanted_t *watch) {
 }
 
 void tdg__live_try_again(tdg__live_t *live) {
-    if (!live->closing && !uv_is_active((uv_handle_t *)&live->again))
-        uv_timer_start(&live->again, tdg__live_on_again, AGAIN_MS, 0);
+    again_in(live, AGAIN_MS);
 }
 
 /* No source has it. A URI matches a template whose source cannot have it (a file that is
@@ -84,13 +134,8 @@ void tdg__live_begin_watch(tdg__live_t *live, tdg__wanted_t *watch,
     }
 
     int rv = tdg__source_watch(watch->source, watch->target, past);
-    if (rv == TDG_ENOMEM && !is_new) {
-        watch->state = TDG__WANTED_OWED;
-        watch->source = NULL; /* it does not watch, and is not stopped */
-        tdg__live_try_again(live);
-    } else if (rv != TDG_EAGAIN) {
+    if (rv != TDG_EAGAIN)
         answer(live, watch, rv);
-    }
 }
 
 /* What changed meanwhile nobody knows, so the first look is published, whatever it finds.
@@ -101,6 +146,21 @@ void tdg__live_begin_again(tdg__live_t *live, tdg__wanted_t *watch) {
     if (watch->source == NULL && watch->state == TDG__WANTED_ANSWERED &&
         watch->target->kind == TDG_TARGET_URI)
         tdg__live_pass_on(live, watch->target->name);
+}
+
+void tdg__live_begin_owed(tdg__live_t *live) {
+    tdg__wanted_t *watch = tdg__wanted_next(&live->watches, 0);
+    uint64_t now = uv_now(live->loop);
+
+    while (watch != NULL) {
+        uint32_t id = watch->id;
+
+        if (watch->state == TDG__WANTED_OWED && watch->due_ms <= now)
+            tdg__live_begin_again(live, watch);
+        else if (watch->state == TDG__WANTED_OWED)
+            again_in(live, watch->due_ms - now);
+        watch = tdg__wanted_next(&live->watches, id);
+    }
 }
 
 struct watch_task {

@@ -6,7 +6,8 @@
  *                         │      or none has it                 │  ▲            │
  *                         ▼                                     │  └─ moves ────┤
  *                      refused: gone                            ▼               │
- *                                          memory ran out in a move ──▶ OWED ───┘
+ *                              its source cannot watch it now ──▶ OWED ─────────┘
+ *                                                                   after a wait
  *
  * It goes with watcher.stop from any of them. */
 #ifndef TDG_SERVE_WANTED_H
@@ -20,7 +21,8 @@
 typedef enum tdg__wanted_state {
     TDG__WANTED_ASKED,    /* the server waits for an answer */
     TDG__WANTED_ANSWERED, /* and counts it as watched, also where no source has it */
-    TDG__WANTED_OWED,     /* but no source watches it: that is retried */
+    TDG__WANTED_OWED,     /* but no source watches it: that is retried, with growing
+                             waits */
 } tdg__wanted_state_t;
 
 typedef struct tdg__wanted {
@@ -28,6 +30,8 @@ typedef struct tdg__wanted {
     tdg__wanted_state_t state;
     tdg__source_t *source; /* NULL: none has it at present */
     unsigned pending;      /* a list: sources that have not answered yet */
+    unsigned tries;        /* that have failed in a row since the last move */
+    uint64_t due_ms;       /* OWED: the next one, in the time of the loop */
     tdg_target_t *target;  /* owned */
 } tdg__wanted_t;
 

@@ -23,8 +23,10 @@ void tdg__items_end(tdg__source_t *source, void (*done)(tdg__source_t *source));
 /* Frees all; after `done`, or before tdg__items_open(). */
 void tdg__items_destroy(tdg__source_t *source);
 
-/* The resource was deleted. Returns whether that is published; otherwise the caller
- * publishes it. */
-bool tdg__item_gone(tdg__source_t *source, const char *uri);
+/* Whether it is published that the resource was deleted: a look has found that. */
+bool tdg__item_is_known_gone(const tdg__source_t *source, const char *uri);
+
+/* The resource was deleted, which is published. */
+void tdg__item_gone(tdg__source_t *source, const char *uri);
 
 #endif

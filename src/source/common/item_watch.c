@@ -364,20 +364,20 @@ void tdg__source_touch_all(tdg__source_t *source) {
     tdg__items_pump(source);
 }
 
-bool tdg__item_gone(tdg__source_t *source, const char *uri) {
+bool tdg__item_is_known_gone(const tdg__source_t *source, const char *uri) {
+    const tdg__item_t *item = tdg__item_find(source, uri);
+
+    return item != NULL && item->seen.known == ABSENT && !item->seen.unreported &&
+           (tdg__item_is_watched(item) || source->items->template_ != UNWATCHED);
+}
+
+void tdg__item_gone(tdg__source_t *source, const char *uri) {
     tdg__item_t *item = tdg__item_find(source, uri);
 
     if (item == NULL)
-        return false;
-
-    /* A look that found nothing there may have come first. */
-    bool published =
-        item->seen.known == ABSENT && !item->seen.unreported &&
-        (tdg__item_is_watched(item) || source->items->template_ != UNWATCHED);
-
-    item->seen = (struct seen){.known = ABSENT}; /* if not, the caller publishes it */
+        return;
+    item->seen = (struct seen){.known = ABSENT};
     tdg__item_forget_kept(item);
     if (!item->remembered)
         tdg__item_release(item);
-    return published;
 }

@@ -391,13 +391,17 @@ int tdg__source_list(tdg__source_t *source, const tdg__listed_t *listed) {
     return source->host.ops->list(source->host.user, source, listed);
 }
 
-void tdg__source_unlist(tdg__source_t *source, const char *uri) {
+/* What was seen last changes only with the list: else a look that was asked for would find
+ * it gone already, and publish nothing. */
+int tdg__source_unlist(tdg__source_t *source, const char *uri) {
     if (source->closing)
-        return;
+        return TDG_EENDED;
 
-    bool published = tdg__item_gone(source, uri);
-
-    source->host.ops->unlist(source->host.user, source, uri, published);
+    int rv = source->host.ops->unlist(source->host.user, source, uri,
+                                      tdg__item_is_known_gone(source, uri));
+    if (rv == 0)
+        tdg__item_gone(source, uri);
+    return rv;
 }
 
 int64_t tdg__source_wait_ms(const tdg__source_t *source, unsigned tries) {

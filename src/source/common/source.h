@@ -91,10 +91,12 @@ typedef struct tdg__source_host_ops {
     /* Lists a resource, or corrects what the list has of it, which is not published;
      * takes it from the list, and publishes that it was deleted unless that is
      * `published`. A URI that another source has (by an earlier template or an entry of
-     * its own) is left alone. Returns 0 or a negative code. The uri of an entry itself (a
-     * resource or a template) is listed by the host, not through this. */
+     * its own) is left alone. Returns 0 or a negative code. After TDG_EAGAIN or
+     * TDG_ENOMEM of unlist(), subscribers could not be notified: the resource is still in
+     * the list, and the source tries again. The uri of an entry itself (a resource or a
+     * template) is listed by the host, not through this. */
     int (*list)(void *user, tdg__source_t *source, const tdg__listed_t *listed);
-    void (*unlist)(void *user, tdg__source_t *source, const char *uri, bool published);
+    int (*unlist)(void *user, tdg__source_t *source, const char *uri, bool published);
 
     /* Its first list is complete. Called once, also for a source that lists nothing, and
      * not before the backend has answered or was found to be unreachable. */
@@ -157,9 +159,10 @@ struct tdg__source_kind {
 
     /* Starts watching a target: a URI of ours, our template, or the list of resources
      * (LISTS). Returns 0: from now on changes are noticed. TDG_EAGAIN:
-     * tdg__source_armed() or one of its kind follows. Another code refuses, for good.
-     * Where the backend is unreachable, watching begins all the same, and the reconnect
-     * touches everything. Each target is watched once; which of them are is known to
+     * tdg__source_armed() or one of its kind follows. Another code refuses: the target is
+     * not watched, and may be watched again later, but not after TDG_ENOTSUP. Where the
+     * backend is unreachable, watching begins all the same, and the reconnect touches
+     * everything. Each target is watched once; which of them are is known to
      * tdg__source_is_watched() and its kind. May be NULL: changes are noticed anyway. */
     int (*watch)(tdg__source_t *source, const tdg_target_t *target);
     void (*unwatch)(tdg__source_t *source, const tdg_target_t *target);
@@ -398,8 +401,9 @@ void tdg__source_list_again(tdg__source_t *source);
 
 /* Through the host. */
 int tdg__source_list(tdg__source_t *source, const tdg__listed_t *listed);
-void tdg__source_unlist(tdg__source_t *source,
-                        const char *uri); /* also published as deleted */
+/* Also published as deleted. Returns as unlist() of the host: after TDG_EAGAIN or
+ * TDG_ENOMEM the caller has to unlist it once more. */
+int tdg__source_unlist(tdg__source_t *source, const char *uri);
 void tdg__source_ready(tdg__source_t *source);
 
 /* Something runs that uses the source: a handle, a job in a thread. The source is not

@@ -10,6 +10,7 @@
 enum {
     CARE_MS = 2000,       /* how often links and the root itself are looked after */
     LONGEST_RETRY = 2000, /* a folder that is not there costs little to look for */
+    AGAIN_MS = 100,       /* the workers soon have room for what was deleted */
     UNWATCHED_POLLS = 15, /* nobody watches: the list is renewed every so many polls */
     DAY_MS = 24 * 60 * 60 * 1000,
 };
@@ -283,6 +284,10 @@ static bool has_room_again(const tdg__files_t *files) {
 static void on_timer(uv_timer_t *timer) {
     tdg__files_t *files = timer->data;
 
+    if (files->piece == TDG__FILES_STUCK) {
+        tdg__files_try_again(files);
+        return;
+    }
     if (files->piece != TDG__FILES_RESTING)
         return; /* its end sets the timer */
     if (files->source.away || tdg__files_polls(files) ||
@@ -294,6 +299,10 @@ static void on_timer(uv_timer_t *timer) {
     /* Changes without an event: a link leads elsewhere, perhaps the root itself. */
     tdg__files_look_at_links(files);
     tdg__files_look_at_root(files);
+}
+
+void tdg__files_call_again(tdg__files_t *files) {
+    uv_timer_start(&files->timer, on_timer, AGAIN_MS, 0);
 }
 
 void tdg__files_schedule(tdg__files_t *files) {

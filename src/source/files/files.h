@@ -67,7 +67,8 @@ typedef struct tdg__files {
     char *config_path; /* real path of source.config_path; scope.config_inside is in it */
 
     /* files.c */
-    uv_timer_t timer; /* retry, poll, or look for what inotify does not report */
+    uv_timer_t timer; /* while RESTING: retry, poll, or look for what inotify does not
+                         report; while STUCK: goes on */
 
     /* files_events.c */
     int notify_fd; /* -1: none */
@@ -89,7 +90,13 @@ typedef struct tdg__files {
     bool rescan_waits; /* the reading of everything, in the queue */
     tdg__files_walk_t *walk;
     uv_work_t work;
-    enum { TDG__FILES_RESTING, TDG__FILES_WALKING, TDG__FILES_APPLYING } piece;
+    enum {
+        TDG__FILES_RESTING,
+        TDG__FILES_WALKING,
+        TDG__FILES_APPLYING,
+        TDG__FILES_STUCK
+    } piece;
+    bool logged_stuck; /* in this piece */
     uv_idle_t idle;
 
     /* files_apply.c */
@@ -122,7 +129,8 @@ char *tdg__files_uri_of(const tdg__files_t *files, const char *path); /* new, or
 bool tdg__files_path_from(const tdg__files_t *files, const char *uri, char *out);
 /* Its content may differ; `is_new`: it was not there before. */
 void tdg__files_touch(tdg__files_t *files, const char *path, bool is_new);
-void tdg__files_schedule(tdg__files_t *files); /* sets the timer again */
+void tdg__files_schedule(tdg__files_t *files);   /* sets the timer again */
+void tdg__files_call_again(tdg__files_t *files); /* sets it while STUCK */
 
 /* Something is left out of the tree. */
 void tdg__files_miss(tdg__files_t *files, enum tdg__files_gap gap);
@@ -216,6 +224,9 @@ void tdg__files_queue_look(tdg__files_t *files, const char *path, unsigned flags
 /* What a link leads to may come where nothing is watched. */
 void tdg__files_note_dangling(tdg__files_t *files, const char *path);
 
+/* Goes on applying what could not be applied. */
+void tdg__files_try_again(tdg__files_t *files);
+
 /* Queues a look at a path, or the reading of a folder; starts when nothing runs. */
 void tdg__files_look(tdg__files_t *files, const char *path, unsigned flags);
 void tdg__files_look_later(tdg__files_t *files, const char *path);
@@ -229,8 +240,10 @@ bool tdg__files_has(tdg__files_t *files, const char *path); /* such a file, in t
 
 /* ---- files_apply.c ------------------------------------------------------ */
 
-/* Applies a little of what the piece has found. Returns whether there is more. */
-bool tdg__files_apply_step(tdg__files_t *files);
+/* Applies a little of what the piece has found. Returns 1: there is more; 0: all is
+ * applied; TDG_EAGAIN or TDG_ENOMEM: subscribers of a deleted file cannot be notified now,
+ * and the same step has to be taken again. */
+int tdg__files_apply_step(tdg__files_t *files);
 
 /* ---- files_absent.c ----------------------------------------------------- */
 

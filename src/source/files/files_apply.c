@@ -59,39 +59,46 @@ void tdg__files_list_again(tdg__source_t *source) {
         tdg__files_schedule(files);
 }
 
-static void unlist(tdg__files_t *files, const tdg__files_node_t *node, uint32_t id) {
+/* Returns 0, or TDG_EAGAIN or TDG_ENOMEM where this has to be done once more. */
+static int unlist(tdg__files_t *files, const tdg__files_node_t *node, uint32_t id) {
     char path[TDG__FILES_MAX_PATH];
     char *uri;
+    int rv = 0;
 
     if (!tdg__files_path_of(&files->tree, id, path, sizeof(path)))
-        return;
+        return 0;
     uri = tdg__files_uri_of(files, path);
-    if (uri == NULL) {
-        tdg__files_miss(files, TDG__FILES_NO_MEMORY);
-        return;
-    }
+    if (uri == NULL)
+        return TDG_ENOMEM;
     /* Touched too: a fetch that began before may still find it. */
     tdg__source_touch(&files->source, uri);
     if (files->only == NULL && (node->flags & TDG__NODE_LISTED) != 0)
-        tdg__source_unlist(&files->source, uri);
+        rv = tdg__source_unlist(&files->source, uri);
     tdg__free(uri);
+    return rv == TDG_EAGAIN || rv == TDG_ENOMEM ? rv : 0;
 }
 
 /* ---- Applying ----------------------------------------------------------- */
 
-/* Takes away one node at the bottom of what is being removed. */
-static void remove_step(tdg__files_t *files) {
+/* Takes away one node at the bottom of what is being removed. Returns 0, or a code where
+ * subscribers cannot be notified now: then the node stays, and so do all that follow. */
+static int remove_step(tdg__files_t *files) {
     uint32_t id = tdg__files_leaf(&files->tree, files->victim);
     tdg__files_node_t *node = tdg__files_node(&files->tree, id);
+    int rv;
 
+    tdg__files_set_found(files, node);
+    if ((node->flags & TDG__NODE_IS_FOLDER) == 0) {
+        rv = unlist(files, node, id);
+        if (rv < 0)
+            return rv;
+    } else if (node->u.folder.wd >= 0) {
+        tdg__files_unwatch_folder(files, node->u.folder.wd);
+    }
     if (id == files->victim)
         files->victim = 0;
-    tdg__files_set_found(files, node);
-    if ((node->flags & TDG__NODE_IS_FOLDER) == 0)
-        unlist(files, node, id);
-    else if (node->u.folder.wd >= 0)
-        tdg__files_unwatch_folder(files, node->u.folder.wd);
     tdg__files_remove(&files->tree, id);
+    return 0;
 }
 
 /* Checks one child of a folder that was read to its end. */
@@ -315,14 +322,18 @@ static bool apply_report(tdg__files_t *files, const tdg__files_report_t *report)
     return true;
 }
 
-bool tdg__files_apply_step(tdg__files_t *files) {
+int tdg__files_apply_step(tdg__files_t *files) {
+    int rv = 0;
+
     assert(files->piece == TDG__FILES_APPLYING);
     if (files->victim != 0)
-        remove_step(files);
+        rv = remove_step(files);
     else if (files->sweeping != 0)
         sweep_step(files);
     else if (apply_report(files, &files->walk->reports[files->at]))
         files->at++;
+    if (rv < 0)
+        return rv;
     return files->victim != 0 || files->sweeping != 0 ||
            files->at < files->walk->n_reports;
 }

@@ -6,8 +6,10 @@
  * tree in between, however large an added or removed folder is:
  *
  *     RESTING ── tasks ──▶ WALKING ── reports ──▶ APPLYING ── all applied ──▶ RESTING
- *        ▲                    │
- *        └── no root, or another one: all is read again
+ *        ▲                    │                     │   ▲
+ *        └── no root, or ─────┘                     ▼   │ a timer
+ *            another one: all is read again         STUCK: subscribers of a deleted file
+ *                                                          cannot be notified now
  */
 #include <assert.h>
 #include <string.h>
@@ -286,6 +288,7 @@ static void end_piece(tdg__files_t *files) {
     assert(files->piece == TDG__FILES_APPLYING && files->victim == 0 &&
            files->sweeping == 0);
     files->piece = TDG__FILES_RESTING;
+    files->logged_stuck = false;
     files->n_early = 0;
     if (files->scans == 0 && (!files->settled || files->source.away))
         settle(files);
@@ -298,20 +301,42 @@ static void end_piece(tdg__files_t *files) {
         tdg__files_schedule(files);
 }
 
-static void apply_some(tdg__files_t *files) {
-    bool more = files->walk->n_reports > 0;
+/* What is deleted stays in the tree and in the list until that can be published: while the
+ * workers lag, nothing else is found, either. */
+static void get_stuck(tdg__files_t *files, int why) {
+    if (!files->logged_stuck)
+        tdg__source_log(&files->source, TDG_LOG_WARNING,
+                        "subscribers of deleted files cannot be notified now: %s; "
+                        "retrying",
+                        tdg_strerror(why));
+    files->logged_stuck = true;
+    files->piece = TDG__FILES_STUCK;
+    tdg__files_call_again(files);
+}
 
-    for (int steps = 0; more && steps < STEPS_PER_TURN; steps++) {
+static void apply_some(tdg__files_t *files) {
+    int more = files->walk->n_reports > 0;
+
+    for (int steps = 0; more > 0 && steps < STEPS_PER_TURN; steps++) {
         more = tdg__files_apply_step(files);
         if (files->source.closing)
             return;
     }
-    if (more) {
+    if (more > 0) {
         uv_idle_start(&files->idle, on_idle);
-    } else {
-        uv_idle_stop(&files->idle);
-        end_piece(files);
+        return;
     }
+    uv_idle_stop(&files->idle);
+    if (more < 0)
+        get_stuck(files, more);
+    else
+        end_piece(files);
+}
+
+void tdg__files_try_again(tdg__files_t *files) {
+    assert(files->piece == TDG__FILES_STUCK);
+    files->piece = TDG__FILES_APPLYING;
+    apply_some(files);
 }
 
 static void on_idle(uv_idle_t *idle) {

@@ -47,6 +47,7 @@ struct tdg__pg {
     bool busy;       /* a query runs, be it abandoned */
     bool skipping;   /* its rows are not wanted */
     bool cancelling; /* a cancel request is on its way: nothing new until it is through */
+    bool cancel_runs; /* in a thread, perhaps for an earlier connection */
     tdg__pg_end_t end;
     PGresult *last; /* what `end` points into */
 
@@ -205,6 +206,9 @@ static void on_limit(uv_timer_t *timer) {
     else if (pg->state == TDG__PG_CONNECTING)
         snprintf(why, sizeof(why), "no connection within %lld ms",
                  (long long)pg->opts.connect_timeout_ms);
+    else if (!pg->busy)
+        snprintf(why, sizeof(why), "a cancel request was not answered within %d ms",
+                 GRACE_MS);
     else
         snprintf(why, sizeof(why), "no answer within %lld ms", (long long)pg->limit_ms);
     lost(pg, why);
@@ -375,16 +379,20 @@ static void on_cancel_sent(uv_work_t *request, int status) {
     (void)status;
     PQfreeCancel(cancel->cancel);
     tdg__free(cancel);
+    pg->cancel_runs = false;
     if (ours) {
         pg->cancelling = false;
+        if (!pg->busy && pg->why[0] == '\0')
+            uv_timer_stop(&pg->limit);
         pump(pg);
     }
     release(pg);
 }
 
-/* Asks the server to stop. Without memory it goes on until its time is over. */
+/* Asks the server to stop. Without memory it goes on until its time is over; likewise
+ * while an earlier request hangs, which takes a thread that others need. */
 static void stop_server(tdg__pg_t *pg) {
-    struct cancel *cancel = tdg__calloc(1, sizeof(*cancel));
+    struct cancel *cancel = !pg->cancel_runs ? tdg__calloc(1, sizeof(*cancel)) : NULL;
 
     if (cancel == NULL)
         return;
@@ -397,7 +405,7 @@ static void stop_server(tdg__pg_t *pg) {
         tdg__free(cancel);
         return;
     }
-    pg->cancelling = true;
+    pg->cancelling = pg->cancel_runs = true;
     pg->open++;
 }
 
@@ -451,6 +459,16 @@ static bool on_result(tdg__pg_t *pg, PGresult *result) {
     return true;
 }
 
+/* No query runs. A cancel request may hang though the connection works, for example where
+ * new connections are dropped by a firewall; nothing else can run before its end. */
+static void limit_rest(tdg__pg_t *pg) {
+    uv_timer_stop(&pg->limit);
+    if (!pg->cancelling)
+        return;
+    uv_update_time(pg->opts.loop);
+    uv_timer_start(&pg->limit, on_limit, GRACE_MS, 0);
+}
+
 static void end_query(tdg__pg_t *pg) {
     tdg__pg_query_t *query = pg->active;
     PGresult *last = pg->last;
@@ -469,7 +487,7 @@ static void end_query(tdg__pg_t *pg) {
     pg->last = NULL;
     pg->busy = pg->skipping = false;
     if (pg->why[0] == '\0') /* else it is on its way to on_limit() */
-        uv_timer_stop(&pg->limit);
+        limit_rest(pg);
     if (query != NULL)
         end(query, &how);
     PQclear(last);

@@ -227,6 +227,47 @@ static void reloads_in_a_row_do_not_put_off_a_deletion(void **state) {
     folder_destroy(&folder);
 }
 
+static bool holds(struct scene *scene, const char *uri, const char *path) {
+    tdg__source_t *source = tdg__live_owner(scene->live, uri);
+
+    assert_string_equal(source->kind->name, "files");
+    return tdg__files_has((tdg__files_t *)source, path);
+}
+
+/* The worker takes nothing while the folder is found to be without the file. */
+static void delete_while_the_worker_lags(const char *uris, bool is_told) {
+    static const char *const gone[] = {"f:s/gone deleted"};
+    struct scene_jam jam;
+    struct folder folder;
+    struct client client;
+    struct scene scene;
+
+    folder_create(&folder);
+    folder_mkdir(&folder, "s");
+    folder_write(&folder, "s/gone", "one");
+    scene_open_listening(&scene, &client, folder_yaml(&folder, ""), uris);
+    scene_jam(&scene, &jam);
+    folder_remove(&folder, "s");
+    SCENE_UNTIL(&scene, strstr(scene.log, "cannot be notified now") != NULL ||
+                            !holds(&scene, "f:s/gone", "s/gone"));
+    scene_clear(&jam);
+    if (is_told)
+        expect_last(&client, gone, 1);
+    scene_expect_listed(&scene, "f:s/gone", false);
+    SCENE_UNTIL(&scene, !holds(&scene, "f:s/gone", "s/gone"));
+    scene_expect_marker(&scene, &client); /* and it is told once */
+    client_done(&client);
+    scene_close(&scene);
+    folder_destroy(&folder);
+}
+
+static void a_deletion_is_not_lost_while_the_worker_lags(void **state) {
+    (void)state;
+    delete_while_the_worker_lags("'f:s/gone'", true);
+    delete_while_the_worker_lags("'f:{+path}'", true);
+    delete_while_the_worker_lags("'mark:1'", false);
+}
+
 /* What is left out now is gone; what was left out has come. */
 static void a_folder_with_other_limits_is_listed_anew(void **state) {
     static const char *const gone[] = {"f:b.txt deleted"}, *const back[] = {
@@ -570,6 +611,7 @@ int main(void) {
         cmocka_unit_test(what_came_back_after_a_change_is_compared),
         cmocka_unit_test(what_came_back_during_a_reload_is_compared),
         cmocka_unit_test(what_came_back_in_another_folder_is_compared),
+        cmocka_unit_test(a_deletion_is_not_lost_while_the_worker_lags),
         cmocka_unit_test(a_folder_with_other_limits_is_listed_anew),
         cmocka_unit_test(what_a_folder_cannot_have_is_not_found),
         cmocka_unit_test(only_the_owner_of_a_uri_speaks_for_it),

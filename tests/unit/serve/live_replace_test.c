@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "serve/live_internal.h"
 #include "server/context/context.h"
 #include "unit/serve/scene.h"
 #include "unit/source/pg_server.h"
@@ -235,6 +236,102 @@ static void a_kind_that_takes_the_place_of_another_is_compared_with_it(void **st
     scene_close(&scene);
 }
 
+/* Its new source refuses to watch it, at first: the server counts it as watched all the
+ * time. What was missed meanwhile is published with the first look. */
+static void what_is_refused_after_a_reload_is_watched_later(void **state) {
+    static const char *const uris[] = {"t:1", "t:{x}"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(uris); i++) {
+        char quoted[32];
+        struct client client;
+        struct scene scene;
+
+        snprintf(quoted, sizeof(quoted), "'%s'", uris[i]);
+        scene_open_listening(&scene, &client, "- script: one\n  uri: 't:{x}'\n" MARK,
+                             quoted);
+        scene_replace(&scene, "- script: full\n  uri: 't:{x}'\n" MARK);
+
+        struct script *script = scene_script(&scene, "t:1");
+
+        SCENE_UNTIL(&scene, script->watches > 1);
+        script->holds = "missed";
+        script->accepts = true;
+        SCENE_UNTIL(&scene, strcmp(script->watched, uris[i]) == 0);
+        if (i == 0)
+            scene_expect_update(&client, "t:1");
+        scene_change(&scene, "t:1", "more");
+        scene_expect_update(&client, "t:1");
+        assert_non_null(strstr(scene.log, "retrying with growing waits"));
+        assert_non_null(strstr(scene.log, "is watched again"));
+        scene_expect_marker(&scene, &client);
+        client_done(&client);
+        scene_close(&scene);
+    }
+}
+
+/* It begins to watch, and finds out later that it cannot. */
+static void so_is_what_is_refused_late(void **state) {
+    static const tdg_target_t target = {TDG_TARGET_TEMPLATE, "t:{x}"};
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    scene_open_listening(&scene, &client, "- script: one\n  uri: 't:{x}'\n" MARK,
+                         "'t:{x}'");
+    scene_replace(&scene, "- script: slow\n  uri: 't:{x}'\n" MARK);
+
+    struct script *script = scene_script(&scene, "t:1");
+
+    for (unsigned i = 1; i < 4; i++) {
+        SCENE_UNTIL(&scene, script->watches == i);
+        tdg__source_watched(&script->source, &target, TDG_EREFUSED);
+    }
+    SCENE_UNTIL(&scene, script->watches == 4);
+    tdg__source_watched(&script->source, &target, 0);
+    scene_change(&scene, "t:1", "more");
+    scene_expect_update(&client, "t:1");
+    client_done(&client);
+    scene_close(&scene);
+}
+
+/* Then nothing is left of it. */
+static void what_is_refused_may_be_left(void **state) {
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, &short_linger, "- script: one\n  uri: 't:{x}'\n" MARK);
+    scene_client(&scene, &client);
+    modern_listen(&client, "{'resourceSubscriptions':['t:{x}']}");
+    scene_replace(&scene, "- script: full\n  uri: 't:{x}'\n" MARK);
+    SCENE_UNTIL(&scene, scene_script(&scene, "t:1")->watches == 2);
+    client_done(&client);
+    SCENE_UNTIL(&scene, tdg__wanted_next(&scene.live->watches, 0) == NULL);
+    assert_int_equal(scene_script(&scene, "t:1")->unwatches, 0);
+    scene_close(&scene);
+}
+
+/* Its kind cannot watch it, now or later. */
+static void what_a_kind_cannot_watch_is_not_asked_for_again(void **state) {
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    scene_open_listening(&scene, &client, "- script: one\n  uri: 't:{x}'\n" MARK,
+                         "'t:{x}'");
+    scene_replace(&scene, "- script: unable\n  uri: 't:{x}'\n" MARK);
+    SCENE_UNTIL(&scene, strstr(scene.log, "are not notified of changes") != NULL);
+    assert_int_equal(scene_script(&scene, "t:1")->watches, 1);
+    assert_false(uv_is_active((uv_handle_t *)&scene.live->again));
+    scene_replace(&scene, "- script: two\n  uri: 't:{x}'\n" MARK);
+    SCENE_UNTIL(&scene, strcmp(scene_script(&scene, "t:1")->watched, "t:{x}") == 0);
+    scene_change(&scene, "t:1", "more");
+    scene_expect_update(&client, "t:1");
+    client_done(&client);
+    scene_close(&scene);
+}
+
 /* ---- Replacing a query -------------------------------------------------- */
 
 static const char *query_yaml_at(const struct pg_server *server, int port,
@@ -340,6 +437,94 @@ static void a_query_that_loses_its_channel_lets_the_old_connection_go(void **sta
              pg_conninfo(&server, "postgres", 0));
     assert_int_equal(scene_try_replace(&scene, yaml), 0);
     SCENE_UNTIL(&scene, pg_number(&server, old) == 0);
+    client_done(&client);
+    scene_close(&scene);
+    pg_server_destroy(&server);
+}
+
+/* A resource of its own, what a source has listed, and what a template stands for without
+ * listing it. */
+static void what_goes_while_the_worker_lags_is_told_as_deleted(void **state) {
+    static const char *const uris[] = {"a:1", "l:1", "t:1"};
+    static const char listed[] = "- lister: some\n  uri: 'l:{x}'\n";
+    bool deleted[COUNT(uris)] = {false};
+    struct scene_jam jam;
+    struct client client;
+    struct scene scene;
+    char yaml[256];
+
+    (void)state;
+    snprintf(yaml, sizeof(yaml), "%s- script: many\n  uri: 't:{x}'\n" ONE TWO MARK,
+             listed);
+    scene_open(&scene, NULL, yaml);
+    assert_int_equal(tdg__source_list(&scene_script(&scene, "l:1")->source,
+                                      &(tdg__listed_t){.uri = "l:1", .name = "first"}),
+                     0);
+    scene_client(&scene, &client);
+    modern_listen(&client, "{'resourceSubscriptions':['a:1','l:1','t:1','mark:1']}");
+    scene_jam(&scene, &jam);
+    scene_replace(&scene, TWO MARK);
+    scene_clear(&jam);
+    for (size_t left = COUNT(uris); left > 0; left--) {
+        const char *event = client_message(&client);
+
+        assert_true(has(event, "'change_type':'deleted'"));
+        for (size_t i = 0; i < COUNT(uris); i++) {
+            char text[64];
+
+            snprintf(text, sizeof(text), "'uri':'%s'", uris[i]);
+            if (has(event, text)) {
+                assert_false(deleted[i]);
+                deleted[i] = true;
+            }
+        }
+    }
+    for (size_t i = 0; i < COUNT(uris); i++) {
+        assert_true(deleted[i]);
+        scene_expect_listed(&scene, uris[i], false);
+    }
+    scene_expect_marker(&scene, &client);
+    client_done(&client);
+    scene_close(&scene);
+}
+
+static const char *table_yaml(const struct pg_server *server, const char *more) {
+    static char yaml[1024];
+
+    snprintf(yaml, sizeof(yaml),
+             "- postgres: %s\n  table: t\n  key: id\n  uri: 'q:{id}'\n%s" MARK,
+             pg_conninfo(server, "postgres", 0), more);
+    return yaml;
+}
+
+/* Others may come before it: what was missed is not known. */
+static void wait_for_update(struct client *client, const char *text) {
+    do
+        assert_non_null(client_message(client));
+    while (!has(client->event, text));
+}
+
+/* A migration goes on meanwhile. */
+static void a_table_that_a_reload_misses_is_watched_once_it_is_there(void **state) {
+    struct pg_server server;
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    pg_server_create(&server);
+    pg_run(&server, "CREATE TABLE t (id int PRIMARY KEY, v text);"
+                    "INSERT INTO t VALUES (1, 'one')");
+    pg_install(&server, "t", "id", NULL);
+    scene_open_listening(&scene, &client, table_yaml(&server, ""), "'q:{id}'");
+    pg_run(&server, "UPDATE t SET v = 'two'");
+    scene_expect_update(&client, "q:1");
+    pg_run(&server, "ALTER TABLE t RENAME TO u");
+    assert_int_equal(scene_try_replace(&scene, table_yaml(&server, "  title: a\n")), 0);
+    SCENE_UNTIL(&scene, strstr(scene.log, "q:{id} can no longer be watched") != NULL);
+    pg_run(&server, "ALTER TABLE u RENAME TO t; INSERT INTO t VALUES (2, 'new')");
+    wait_for_update(&client, "'uri':'q:2'");
+    pg_run(&server, "INSERT INTO t VALUES (3, 'new')");
+    wait_for_update(&client, "'uri':'q:3'");
     client_done(&client);
     scene_close(&scene);
     pg_server_destroy(&server);
@@ -676,10 +861,16 @@ int main(void) {
         cmocka_unit_test(a_source_that_was_replaced_says_nothing_any_more),
         cmocka_unit_test(what_a_template_stands_for_is_compared_after_a_reload),
         cmocka_unit_test(a_kind_that_takes_the_place_of_another_is_compared_with_it),
+        cmocka_unit_test(what_is_refused_after_a_reload_is_watched_later),
+        cmocka_unit_test(so_is_what_is_refused_late),
+        cmocka_unit_test(what_is_refused_may_be_left),
+        cmocka_unit_test(what_a_kind_cannot_watch_is_not_asked_for_again),
+        cmocka_unit_test(a_table_that_a_reload_misses_is_watched_once_it_is_there),
         cmocka_unit_test(what_a_channel_says_during_a_reload_is_heard),
         cmocka_unit_test(what_a_slow_connection_hears_after_two_reloads_is_told),
         cmocka_unit_test(a_query_that_loses_its_channel_lets_the_old_connection_go),
         cmocka_unit_test(what_is_removed_is_told_as_deleted),
+        cmocka_unit_test(what_goes_while_the_worker_lags_is_told_as_deleted),
         cmocka_unit_test(what_a_removed_template_stood_for_is_told_as_deleted),
         cmocka_unit_test(what_leaves_is_not_listed_any_more),
         cmocka_unit_test(what_leaves_does_not_wait_for_sources_of_other_uris),

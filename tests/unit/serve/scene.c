@@ -73,6 +73,10 @@ static int script_watch(tdg__source_t *source, const tdg_target_t *target) {
     struct script *script = (struct script *)source;
 
     script->watches++;
+    if (strcmp(script->text, "full") == 0 && !script->accepts)
+        return TDG_ETOTAL;
+    if (strcmp(script->text, "unable") == 0)
+        return TDG_ENOTSUP;
     snprintf(script->watched, sizeof(script->watched), "%s", target->name);
     return strcmp(script->text, "slow") == 0 ? TDG_EAGAIN : 0;
 }
@@ -320,4 +324,44 @@ uint64_t scene_connections(struct scene *scene) {
 
     tdg_server_counters(scene->server, &counters);
     return counters.connections;
+}
+
+/* ---- A worker that lags ------------------------------------------------- */
+
+static void wait_inside(void *user, tdg_request_t *request, const char *uri) {
+    struct scene_jam *jam = user;
+
+    (void)uri;
+    uv_sem_post(&jam->is_inside);
+    uv_sem_wait(&jam->may_leave);
+    tdg_request_fail_not_found(request);
+}
+
+void scene_jam(struct scene *scene, struct scene_jam *jam) {
+    const tdg_resource_t resource = {
+        .uri = "jam:1", .name = "jam", .read = wait_inside, .user = jam};
+    int rv = 0;
+
+    assert_false(scene->attached);
+    assert_int_equal(uv_sem_init(&jam->is_inside, 0), 0);
+    assert_int_equal(uv_sem_init(&jam->may_leave, 0), 0);
+    assert_int_equal(tdg_server_add_resource(scene->server, &resource), 0);
+    scene_client(scene, &jam->client);
+    modern_send(&jam->client, "resources/read", "jam:1", "'uri':'jam:1'");
+    uv_sem_wait(&jam->is_inside);
+    for (int i = 0; rv == 0; i++) {
+        char uri[32];
+
+        snprintf(uri, sizeof(uri), "filler:%d", i);
+        rv = tdg_server_notify_updated(scene->server, uri, NULL);
+    }
+    assert_int_equal(rv, TDG_EAGAIN);
+}
+
+void scene_clear(struct scene_jam *jam) {
+    uv_sem_post(&jam->may_leave);
+    client_response(&jam->client);
+    client_done(&jam->client);
+    uv_sem_destroy(&jam->is_inside);
+    uv_sem_destroy(&jam->may_leave);
 }

@@ -12,7 +12,9 @@
 enum { MAX_WAITING = 16 };
 
 /* `script: TEXT` holds the text, "gone" nothing, until the test says otherwise; changes
- * are noticed when the test touches it. "slow" is never done with beginning to watch.
+ * are noticed when the test touches it. "slow" is never done with beginning to watch,
+ * unless the test does that; "full" refuses to watch until the test sets `accepts`, and
+ * "unable" always.
  * `lister: TEXT` is the same, and lists what the test says; it is ready when the text is
  * not "later". */
 struct script {
@@ -20,6 +22,7 @@ struct script {
     char *text;        /* what it holds; owned by the options */
     const char *holds; /* instead of that; NULL: nothing is there */
     bool manual;       /* fetches wait until they are cancelled */
+    bool accepts;      /* it is not "full" any more */
     tdg__fetch_t *waiting[MAX_WAITING];
     size_t waiting_count;
     char watched[256]; /* the last target, "" after its end */
@@ -80,6 +83,17 @@ bool scene_lists(struct scene *scene, const char *uri);
 void scene_expect_listed(struct scene *scene, const char *uri, bool listed); /* waits */
 
 uint64_t scene_connections(struct scene *scene);
+
+/* From the first to the second, the only worker waits inside a read, and its inbox is full:
+ * nobody can be notified of anything that does not wait there already. Not for a scene that
+ * is attached. */
+struct scene_jam {
+    uv_sem_t is_inside, may_leave;
+    struct client client;
+};
+
+void scene_jam(struct scene *scene, struct scene_jam *jam);
+void scene_clear(struct scene_jam *jam);
 
 #define SCENE_UNTIL(scene, condition)                                                    \
     do {                                                                                 \

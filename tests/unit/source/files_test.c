@@ -224,6 +224,32 @@ static void the_list_follows_without_a_watcher(void **state) {
     harness_wait(&f->harness, UNLISTED, uri(f, "b.txt"));
 }
 
+/* Whether somebody is subscribed or not, and whatever comes next. */
+static void what_goes_is_unlisted_however_long_it_cannot_be_told(void **state) {
+    struct fixture *f = *state;
+    char template_[FOLDER_PATH];
+
+    folder_mkdir(&f->folder, "root/sub/deep");
+    folder_write(&f->folder, "root/sub/a", "x");
+    folder_write(&f->folder, "root/sub/b", "x");
+    folder_write(&f->folder, "root/sub/deep/c", "x");
+    serve(f, "settle: 0s\nretry: 1ms\nretry-max: 1ms\n");
+    f->harness.refuses_news = 3;
+    folder_remove(&f->folder, "root/sub/deep");
+    harness_wait(&f->harness, UNLISTED, uri(f, "sub/deep/c"));
+    assert_int_equal(f->harness.refuses_news, 0);
+
+    snprintf(template_, sizeof(template_), "file://%s/root/{+path}", f->folder.path);
+    harness_watch_template(&f->harness, template_);
+    f->harness.refuses_news = 9;
+    folder_remove(&f->folder, "root/sub");
+    folder_write(&f->folder, "root/sub", "a file");
+    harness_wait(&f->harness, UNLISTED, uri(f, "sub/a"));
+    harness_wait(&f->harness, UNLISTED, uri(f, "sub/b"));
+    harness_wait(&f->harness, LISTED, uri(f, "sub"));
+    assert_int_equal(f->harness.refuses_news, 0);
+}
+
 static void more_than_max_files_are_left_out_until_there_is_room(void **state) {
     struct fixture *f = *state;
 
@@ -1036,6 +1062,7 @@ int main(void) {
         TEST(nor_is_it_by_an_entry_of_its_own),
         TEST(globs_choose),
         TEST(the_list_follows_without_a_watcher),
+        TEST(what_goes_is_unlisted_however_long_it_cannot_be_told),
         TEST(more_than_max_files_are_left_out_until_there_is_room),
         TEST(a_full_list_is_not_read_again),
         TEST(odd_names_are_encoded),

@@ -65,9 +65,16 @@ static int on_list(void *user, tdg__source_t *source, const tdg__listed_t *liste
     return 0;
 }
 
-static void on_unlist(void *user, tdg__source_t *source, const char *uri, bool told) {
+static int on_unlist(void *user, tdg__source_t *source, const char *uri, bool told) {
+    struct harness *harness = user;
+
     (void)source;
+    if (!told && harness->refuses_news > 0) {
+        harness->refuses_news--;
+        return TDG_EAGAIN;
+    }
     write_down(user, UNLISTED, uri)->told = told;
+    return 0;
 }
 
 static void on_ready(void *user, tdg__source_t *source) {

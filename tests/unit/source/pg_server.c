@@ -24,7 +24,7 @@
 #include "source/postgres/pg_trigger.h"
 #include "support.h"
 
-enum { PATIENCE_S = 120, PROXY_CONNECTIONS = 16 };
+enum { PATIENCE_S = 120, PROXY_CONNECTIONS = 16, PROXY_TICK_MS = 50 };
 
 /* ---- Programs ----------------------------------------------------------- */
 
@@ -327,6 +327,12 @@ static int dial(int port) {
     return fd;
 }
 
+static volatile sig_atomic_t accepts = 1;
+
+static void on_user_signal(int signal) {
+    accepts = signal == SIGUSR2;
+}
+
 /* fds[0] accepts; behind it, pairs that belong together. */
 static void forward(int listener, int port) {
     struct pollfd fds[1 + 2 * PROXY_CONNECTIONS] = {{.fd = listener, .events = POLLIN}};
@@ -334,7 +340,9 @@ static void forward(int listener, int port) {
     char bytes[4096];
 
     for (;;) {
-        if (poll(fds, count, -1) < 0)
+        fds[0].events = accepts ? POLLIN : 0;
+        fds[0].revents = 0;
+        if (poll(fds, count, PROXY_TICK_MS) <= 0) /* a signal may come before it waits */
             continue;
         for (nfds_t i = 1; i < count; i++) {
             nfds_t other = (i - 1) % 2 == 0 ? i + 1 : i - 1;
@@ -349,7 +357,7 @@ static void forward(int listener, int port) {
             close(fds[other].fd);
             fds[i].fd = fds[other].fd = -1;
         }
-        if (fds[0].revents != 0 && count + 2 <= COUNT(fds)) {
+        if (accepts && fds[0].revents != 0 && count + 2 <= COUNT(fds)) {
             int near = accept(listener, NULL, NULL), far = near >= 0 ? dial(port) : -1;
 
             if (far < 0) {
@@ -377,6 +385,8 @@ void pg_proxy_start(struct pg_proxy *proxy, const struct pg_server *server) {
     assert_true(proxy->pid >= 0);
     if (proxy->pid == 0) {
         become(parent, NULL, SIGKILL);
+        signal(SIGUSR1, on_user_signal);
+        signal(SIGUSR2, on_user_signal);
         forward(listener, server->port);
         _exit(0);
     }

@@ -500,6 +500,36 @@ static void any_allocation_may_fail(void **state) {
     }
 }
 
+static bool is_read(void *arg) {
+    return ((struct reading *)arg)->done;
+}
+
+/* The connection works, and the cancel request, which has one of its own, is neither
+ * refused nor answered. */
+static void a_cancel_request_that_hangs_holds_up_nothing(void **state) {
+    struct fixture *f = *state;
+    struct reading large, small;
+    struct harness *h;
+
+    pg_proxy_start(&f->proxy, &server);
+    h = open_at(f, pg_conninfo(&server, "reader", f->proxy.port),
+                "query: SELECT n FROM generate_series(1, :rows::int) n\n"
+                "uri: n:{rows}\nmax-rows: 5\nretry: 50ms\nretry-max: 200ms\n");
+    harness_watch(h, "n:1");
+    kill(f->proxy.pid, SIGUSR1);
+    harness_start_read(h, "n:1000000", &large);
+    harness_until(h, is_read, &large);
+    assert_int_equal(large.status, TDG_ETOOLARGE);
+    harness_start_read(h, "n:2", &small);
+    harness_wait(h, LOGGED, "a cancel request was not answered");
+    kill(f->proxy.pid, SIGUSR2);
+    harness_until(h, is_read, &small);
+    harness_wait(h, LOGGED, "reachable again");
+    harness_expect(h, "n:1", "[{\"n\":1}]");
+    reading_done(&large);
+    reading_done(&small);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
@@ -515,6 +545,7 @@ int main(void) {
         TEST(a_wrong_password_is_said_without_it),
         TEST(the_password_may_come_from_the_environment),
         TEST(a_server_that_is_not_there_yet_is_waited_for),
+        TEST(a_cancel_request_that_hangs_holds_up_nothing),
         TEST(it_can_be_closed_at_any_time),
         TEST(many_rows_that_change_at_once_are_all_told),
         TEST(the_last_state_is_told_whatever_happens),

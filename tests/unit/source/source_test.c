@@ -280,6 +280,24 @@ static void that_it_is_gone_is_told_once(void **state) {
     harness_close(&harness);
 }
 
+/* It is in the list still: whoever was to take it from there tries again. */
+static void that_it_is_gone_and_cannot_be_told_is_told_later(void **state) {
+    struct harness harness;
+
+    (void)state;
+    open_plain(&harness);
+    harness_watch(&harness, "a:1");
+    script_of(&harness)->holds = (tdg__content_t){.status = TDG_ENOTFOUND};
+    harness.refuses_news = 1;
+    assert_int_equal(tdg__source_unlist(harness.source, "a:1"), TDG_EAGAIN);
+    assert_int_equal(harness_count(&harness, UNLISTED, NULL), 0);
+    tdg__source_touch(harness.source, "a:1"); /* the next look finds it out itself */
+    harness_wait(&harness, DELETED, "a:1");
+    assert_int_equal(tdg__source_unlist(harness.source, "a:1"), 0);
+    assert_true(harness_wait(&harness, UNLISTED, "a:1")->told);
+    harness_close(&harness);
+}
+
 static void a_touch_during_a_fetch_is_not_lost(void **state) {
     struct harness harness;
 
@@ -1011,6 +1029,7 @@ int main(void) {
         cmocka_unit_test(what_cannot_be_told_is_told_later),
         cmocka_unit_test(deleted_and_created),
         cmocka_unit_test(that_it_is_gone_is_told_once),
+        cmocka_unit_test(that_it_is_gone_and_cannot_be_told_is_told_later),
         cmocka_unit_test(a_touch_during_a_fetch_is_not_lost),
         cmocka_unit_test(watching_waits_for_the_kind_and_the_first_look),
         cmocka_unit_test(watching_tells_whether_it_exists),
