@@ -34,8 +34,8 @@ int tdg__listing_add(tdg__listing_t *listing, tdg_server_t *server,
                      tdg_read_fn read);
 
 /* Takes a resource from the list, unless another listing has it; publishes that it was
- * deleted, unless that is `published` already. Returns 0, or TDG_EAGAIN or TDG_ENOMEM where
- * subscribers could not be notified: then it stays in the list. */
+ * deleted, unless that is `published` already. Returns 0, or TDG_EAGAIN or TDG_ENOMEM
+ * where subscribers could not be notified: then it stays in the list. */
 int tdg__listing_remove(tdg__listing_t *listing, tdg_server_t *server, const char *uri,
                         bool published);
 

@@ -415,8 +415,8 @@ static void log_lost(tdg__live_t *live) {
                   "could not notify the subscribers of a deleted resource");
 }
 
-/* The workers have too much to do, or there is no memory. That is logged once for all that
- * waits, which may be many thousands of URIs. */
+/* The workers have too much to do, or there is no memory. That is logged once for all
+ * that waits, which may be many thousands of URIs. */
 static void begin_lagging(tdg__live_t *live, int why) {
     char text[160];
 
@@ -490,9 +490,9 @@ void tdg__live_pass_on(tdg__live_t *live, const char *uri) {
     tdg__queue_append(&live->owed, &owed->link);
 }
 
-/* It is listed by a source that has left, and by no other. A source that is not ready may
- * still list it: then it was listed all the time. Where subscribers cannot be notified, it
- * stays in the list, and so do the others. */
+/* It is listed by a source that has left, and by no other. A source that is not ready
+ * may still list it: then it was listed all the time. Where subscribers cannot be
+ * notified, it stays in the list, and so do the others. */
 static bool unlist_outdated(void *user, const char *uri) {
     tdg__live_t *live = user;
     tdg__source_t *owner = tdg__live_owner(live, uri);

@@ -33,9 +33,9 @@ log_watch(tdg__live_t *live, const tdg__wanted_t *watch, tdg_log_level_t level,
     live->ops.log(live->user, level, line);
 }
 
-/* The source that has it now does not watch it, though the server counts it as watched. It
- * is asked again where that may help: a table may be there again, a program may have
- * ended. What a kind cannot do at all, it will not do later either. */
+/* The source that has it now does not watch it, though the server counts it as
+ * watched. It is asked again where that may help: a table may be there again, a
+ * program may have ended. What a kind cannot do at all, it will not do later either. */
 static void owe(tdg__live_t *live, tdg__wanted_t *watch, int status) {
     uint64_t wait = AGAIN_MS;
 

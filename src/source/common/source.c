@@ -391,8 +391,8 @@ int tdg__source_list(tdg__source_t *source, const tdg__listed_t *listed) {
     return source->host.ops->list(source->host.user, source, listed);
 }
 
-/* What was seen last changes only with the list: else a look that was asked for would find
- * it gone already, and publish nothing. */
+/* What was seen last changes only with the list: else a look that was asked for would
+ * find it gone already, and publish nothing. */
 int tdg__source_unlist(tdg__source_t *source, const char *uri) {
     if (source->closing)
         return TDG_EENDED;

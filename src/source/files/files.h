@@ -241,8 +241,8 @@ bool tdg__files_has(tdg__files_t *files, const char *path); /* such a file, in t
 /* ---- files_apply.c ------------------------------------------------------ */
 
 /* Applies a little of what the piece has found. Returns 1: there is more; 0: all is
- * applied; TDG_EAGAIN or TDG_ENOMEM: subscribers of a deleted file cannot be notified now,
- * and the same step has to be taken again. */
+ * applied; TDG_EAGAIN or TDG_ENOMEM: subscribers of a deleted file cannot be notified
+ * now, and the same step has to be taken again. */
 int tdg__files_apply_step(tdg__files_t *files);
 
 /* ---- files_absent.c ----------------------------------------------------- */

@@ -301,8 +301,8 @@ static void end_piece(tdg__files_t *files) {
         tdg__files_schedule(files);
 }
 
-/* What is deleted stays in the tree and in the list until that can be published: while the
- * workers lag, nothing else is found, either. */
+/* What is deleted stays in the tree and in the list until that can be published: while
+ * the workers lag, nothing else is found, either. */
 static void get_stuck(tdg__files_t *files, int why) {
     if (!files->logged_stuck)
         tdg__source_log(&files->source, TDG_LOG_WARNING,

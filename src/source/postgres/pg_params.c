@@ -20,8 +20,8 @@ static const char fixed_settings[] =
     "-c IntervalStyle=postgres -c extra_float_digits=1 -c bytea_output=hex "
     "-c standard_conforming_strings=on";
 
-/* tcp_user_timeout also limits how long libpq waits for the connection of a cancel request
- * (from version 15 on). A source that is closed waits for that, too. */
+/* tcp_user_timeout also limits how long libpq waits for the connection of a cancel
+ * request (from version 15 on). A source that is closed waits for that, too. */
 static const struct {
     const char *keyword, *value;
     bool always;

@@ -84,9 +84,9 @@ void scene_expect_listed(struct scene *scene, const char *uri, bool listed); /* 
 
 uint64_t scene_connections(struct scene *scene);
 
-/* From the first to the second, the only worker waits inside a read, and its inbox is full:
- * nobody can be notified of anything that does not wait there already. Not for a scene that
- * is attached. */
+/* From the first to the second, the only worker waits inside a read, and its inbox is
+ * full: nobody can be notified of anything that does not wait there already. Not for a
+ * scene that is attached. */
 struct scene_jam {
     uv_sem_t is_inside, may_leave;
     struct client client;

@@ -40,9 +40,9 @@ long pg_number(const struct pg_server *server, const char *sql);
  * until the next call. */
 const char *pg_conninfo(const struct pg_server *server, const char *role, int port);
 
-/* Forwards connections to the server, in a process of its own: SIGSTOP makes the network
- * silent without closing anything, SIGCONT lets it go on. From SIGUSR1 to SIGUSR2 only new
- * connections are met with silence. */
+/* Forwards connections to the server, in a process of its own: SIGSTOP makes the
+ * network silent without closing anything, SIGCONT lets it go on. From SIGUSR1 to
+ * SIGUSR2 only new connections are met with silence. */
 struct pg_proxy {
     pid_t pid;
     int port;
