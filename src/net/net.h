@@ -114,8 +114,9 @@ void tdg__net_stop_listening(tdg__net_t *net);
  * tdg__exchange_end(). */
 void tdg__net_finish(tdg__net_t *net);
 
-/* For visiting every connection that has had a request and is not closing, e.g. to write
- * signs of life. The visitor may close the connection that it visits, and no other. */
+/* Visits every connection that has had a request and is not closing, e.g. to write signs
+ * of life. The visitor may close any of them: the end of one may be that of a session, and
+ * so of others. It must not begin another visit. */
 void tdg__net_each(tdg__net_t *net, void (*visit)(void *arg, tdg__conn_t *conn),
                    void *arg);
 

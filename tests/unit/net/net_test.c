@@ -323,6 +323,32 @@ static void visits_those_that_had_a_request(void **state) {
     RUN_UNTIL(w, w->closed == 5);
 }
 
+static void close_others(void *arg, tdg__conn_t *conn) {
+    struct world *w = arg;
+
+    for (size_t i = 0; i < w->held_count; i++)
+        if (w->held[i] != conn)
+            tdg__exchange_close(tdg__conn_exchange(w->held[i]));
+}
+
+/* As where they belong to a session that ends. */
+static void a_visitor_may_close_the_others(void **state) {
+    struct world *w = *state;
+    int count = 0;
+
+    w->answer = answer_stream;
+    for (int i = 0; i < 5; i++) {
+        struct client *c = client_open(w);
+
+        client_get(w, c, "/x");
+        client_expect_head(w, c, 200, NULL);
+    }
+    tdg__net_each(w->net, close_others, w);
+    RUN_UNTIL(w, w->closed == 4);
+    tdg__net_each(w->net, count_visit, &count);
+    assert_int_equal(count, 1);
+}
+
 /* ---- The end ------------------------------------------------------------ */
 
 static void accepts_no_more_when_told_so(void **state) {
@@ -475,6 +501,7 @@ int main(void) {
         TEST(serves_others_while_thousands_say_nothing),
         TEST(goes_on_when_descriptors_are_there_again),
         TEST(visits_those_that_had_a_request),
+        TEST(a_visitor_may_close_the_others),
         TEST(accepts_no_more_when_told_so),
         TEST(finishes_what_is_being_done),
         TEST(closes_from_inside_a_request),
