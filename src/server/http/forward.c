@@ -190,19 +190,14 @@ static void give_up(tdg__occupant_t *occupant) {
         refuse(forward, "The server is stopping");
 }
 
-/* The stream of a session, and the answer to a POST, which ends by itself. */
-static const tdg__occupant_ops_t stream_ops = {
-    .drained = drained,
-    .closed = closed,
-    .has_more = has_more,
-    .finish = finish,
-    .give_up = give_up,
-};
-
-static const tdg__occupant_ops_t answer_ops = {
+/* What occupies the twin leaves out what is not for it: the stream of a session is never
+ * late, and the answer to a POST, also when it is resumed by GET, ends by itself. */
+static const tdg__occupant_ops_t occupant_ops = {
     .drained = drained,
     .closed = closed,
     .late = late,
+    .has_more = has_more,
+    .finish = finish,
     .give_up = give_up,
 };
 
@@ -712,9 +707,7 @@ void tdg__forward_prepare(tdg__visit_t *visit, tdg__worker_t *to,
 void tdg__forward_send(tdg__visit_t *visit) {
     tdg__forward_t *forward = visit->forward;
 
-    tdg__occupant_init(&forward->here.occupant,
-                       visit->http->method == TDG__HTTP_GET ? &stream_ops : &answer_ops,
-                       visit->worker, false);
+    tdg__occupant_init(&forward->here.occupant, &occupant_ops, visit->worker, false);
     forward->here.exchange = visit->exchange;
     visit->exchange->user = &forward->here.occupant;
     forward->body = visit->body;

@@ -109,7 +109,9 @@ static void tick_conn(void *arg, tdg__conn_t *conn) {
     if (tick->opts->stream_lifetime_ms > 0 && occupant->ops->finish != NULL &&
         tick->now_ms - occupant->started_ms >= tick->opts->stream_lifetime_ms) {
         occupant->ops->finish(occupant);
-        return;
+        if (tdg__conn_user(conn) != occupant)
+            return;
+        /* It goes on: what occupies its twin has no lifetime, or has not ended yet. */
     }
     if (outlet->queued == 0 &&
         tick->now_ms - outlet->written_ms >= tick->opts->keepalive_ms)

@@ -250,6 +250,26 @@ static void an_answer_has_no_lifetime(void **state) {
     client_expect_end(&f->far);
 }
 
+/* The same for a client that comes back for it. */
+static void a_resumed_answer_has_no_lifetime(void **state) {
+    const tdg_server_opts_t opts = {.keepalive_ms = 40, .stream_lifetime_ms = 60};
+    struct fixture *f = open_with(state, &opts, LATEST_LEGACY);
+    char id[64];
+
+    legacy_send(&f->far, HOLD);
+    tdg_request_t *request = served_take(&f->served, &f->post);
+    tdg_request_release_connection(request);
+    assert_int_equal(client_response(&f->far), 200);
+    assert_true(event_field(client_event(&f->far), "id", id, sizeof(id)));
+    client_expect_end(&f->far);
+    assert_int_equal(legacy_get(&f->far, id), 200);
+    for (int i = 0; i < 6; i++) /* its opening looks the same */
+        assert_string_equal(client_event(&f->far), ":\n");
+    tdg_request_reply_text(request, "at last");
+    client_expect(&f->far, "at last");
+    client_expect_end(&f->far);
+}
+
 static void a_stream_whose_time_is_over_ends(void **state) {
     const tdg_server_opts_t opts = {.stream_lifetime_ms = 50};
     struct fixture *f = open_with(state, &opts, LATEST_LEGACY);
@@ -458,6 +478,7 @@ int main(void) {
         TEST(a_slow_reader_learns_the_last_state),
         TEST(an_answer_that_takes_long_becomes_a_stream),
         TEST(an_answer_has_no_lifetime),
+        TEST(a_resumed_answer_has_no_lifetime),
         TEST(a_stream_whose_time_is_over_ends),
         TEST(an_answer_waits_for_a_client_that_lost_its_connection),
         TEST(what_leaves_in_the_middle_leaves_nothing_behind),
