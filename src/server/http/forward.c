@@ -133,13 +133,16 @@ static void leave(tdg__forward_t *forward, unsigned event) {
     unref(forward);
 }
 
-/* Something was written. May end the half. */
+/* Something was written. May end the half. What a broken connection did not take is not
+ * written: closed() follows. */
 static void report(tdg__forward_t *forward) {
-    if (forward->here.exchange->outlet.in_flight)
+    const tdg__outlet_t *outlet = &forward->here.exchange->outlet;
+
+    if (outlet->in_flight)
         return; /* drained() follows, or closed() */
     if (forward->here.complete) {
         leave(forward, DONE);
-    } else if (forward->here.reports) {
+    } else if (forward->here.reports && !outlet->broken) {
         forward->here.reports = false;
         atomic_store(&forward->written, forward->here.received);
         tell(forward, WRITTEN);

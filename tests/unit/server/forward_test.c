@@ -3,6 +3,7 @@
  * Requests of legacy sessions that arrive at another worker than the session's: they are
  * served as if they had arrived there. */
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -10,6 +11,7 @@
 #include "server/context/context.h"
 #include "server/context/limits.h"
 #include "server/mcp/session.h"
+#include "unit/targets.h"
 
 #define PING "{'jsonrpc':'2.0','id':1,'method':'ping'}"
 
@@ -17,11 +19,40 @@
 struct fixture {
     struct served served;
     struct client post, get, far;
+    atomic_int starts;  /* of the watcher of a:2, which the test answers for */
+    atomic_int blocked; /* calls of `block`, which keeps its worker until `gate` opens */
+    sem_t gate;
 };
 
 static int setup(void **state) {
-    *state = calloc(1, sizeof(struct fixture));
-    return *state == NULL;
+    struct fixture *f = calloc(1, sizeof(*f));
+
+    *state = f;
+    return f == NULL || sem_init(&f->gate, 0, 0) < 0;
+}
+
+static void block(void *user, tdg_request_t *request, const json_t *arguments) {
+    struct fixture *f = user;
+
+    (void)arguments;
+    atomic_fetch_add(&f->blocked, 1);
+    while (sem_wait(&f->gate) < 0)
+        ;
+    tdg_request_reply_text(request, "unblocked");
+}
+
+static int start(void *user, tdg_server_t *server, const tdg_target_t *target) {
+    struct fixture *f = user;
+
+    (void)server;
+    if (strcmp(target->name, "a:2") != 0)
+        return 0;
+    atomic_fetch_add(&f->starts, 1);
+    return TDG_WATCH_PENDING;
+}
+
+static void stop(void *user, tdg_server_t *server, const tdg_target_t *target) {
+    (void)user, (void)server, (void)target;
 }
 
 static void delete_session(struct client *client) {
@@ -57,6 +88,10 @@ static struct fixture *open_with(void **state, const tdg_server_opts_t *given,
 
     opts.workers = 2;
     served_open(&f->served, &opts, NULL);
+    assert_int_equal(
+        tdg_server_add_tool(f->served.server,
+                            &(tdg_tool_t){.name = "block", .call = block, .user = f}),
+        0);
     served_client(&f->served, &f->post);
     client_init(&f->get, NULL);
     client_init(&f->far, NULL);
@@ -76,8 +111,11 @@ static int teardown(void **state) {
     client_done(&f->post);
     client_done(&f->get);
     client_done(&f->far);
+    for (int i = 0; i < f->blocked; i++) /* where the test has failed before it did so */
+        sem_post(&f->gate);
     if (f->served.server != NULL)
         served_close(&f->served);
+    sem_destroy(&f->gate);
     free(f);
     return 0;
 }
@@ -321,6 +359,46 @@ static void what_leaves_in_the_middle_leaves_nothing_behind(void **state) {
     open_get(&f->get); /* the limit of streams is not used up */
 }
 
+/* The answer to a subscribe comes to a connection that is broken, whose worker has not
+ * noticed: it is not acknowledged before the client has come back for it, or before all
+ * of the batch is answered. */
+static void an_answer_that_was_not_written_acknowledges_nothing(void **state) {
+    struct fixture *f = *state;
+    const tdg_server_opts_t opts = {.keepalive_ms = 40,
+                                    .watcher = &(tdg_watcher_t){start, stop, f}};
+    uint64_t connections;
+
+    open_with(state, &opts, "2025-03-26");
+    legacy_subscribe(&f->post, "a:1");
+    legacy_send(&f->far, "[{'jsonrpc':'2.0','id':1,'method':'resources/subscribe',"
+                         "'params':{'uri':'a:2'}}," HOLD "]");
+    tdg_request_t *request = served_take(&f->served, &f->post);
+    WAIT_UNTIL(&f->post, f->starts == 1);
+    assert_int_equal(client_response(&f->far), 200); /* a stream */
+    open_get(&f->post);
+
+    modern_send(&f->get, "tools/call", "block", "'name':'block'");
+    WAIT_UNTIL(&f->post, f->blocked == 1);
+    connections = served_counters(&f->served).connections;
+    client_reset(&f->far);
+    assert_int_equal(tdg_server_watch_done(f->served.server, FOR_URI("a:2"), 0), 0);
+    for (int i = 0; i < 2; i++) { /* the second is read in the turn after the answer's */
+        served_change(&f->served, "a:1");
+        client_expect(&f->post, "'uri':'a:1'");
+    }
+    sem_post(&f->gate);
+    assert_int_equal(client_response(&f->get), 200);
+    WAIT_COUNTER(&f->served, &f->post, connections, connections - 1);
+    for (int i = 0; i < 2; i++) /* what the worker reported has arrived */
+        assert_int_equal(legacy_post(&f->get, PING), 200);
+
+    served_change(&f->served, "a:2");
+    served_change(&f->served, "a:1");
+    client_expect(&f->post, "'uri':'a:1'");
+    tdg_request_reply_text(request, "done");
+    client_expect(&f->post, "'uri':'a:2'");
+}
+
 /* ---- Room --------------------------------------------------------------- */
 
 static void without_room_a_request_is_refused_for_a_while(void **state) {
@@ -482,6 +560,7 @@ int main(void) {
         TEST(a_stream_whose_time_is_over_ends),
         TEST(an_answer_waits_for_a_client_that_lost_its_connection),
         TEST(what_leaves_in_the_middle_leaves_nothing_behind),
+        TEST(an_answer_that_was_not_written_acknowledges_nothing),
         TEST(without_room_a_request_is_refused_for_a_while),
         TEST(a_body_counts_as_what_it_takes),
         TEST(a_body_is_refused_before_it_is_read),
