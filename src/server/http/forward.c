@@ -347,28 +347,42 @@ static tdg__forward_t *of_twin(const tdg__exchange_t *twin) {
     return TDG__RECORD(tdg__forward_t, there.twin, twin);
 }
 
+static bool awaits_answer(const tdg__forward_t *forward, bool here) {
+    return here && forward->here.exchange != NULL && !forward->here.complete;
+}
+
 static void run_refusal(tdg__task_t *task, bool here) {
     tdg__forward_t *forward = (tdg__forward_t *)(void *)task;
 
-    if (here && forward->here.exchange != NULL && !forward->here.complete) {
-        if (forward->here.begun)
-            tdg__exchange_close(forward->here.exchange);
-        else
-            refuse(forward, "The server cannot answer now; retry");
-    }
+    if (awaits_answer(forward, here))
+        refuse(forward, "The server cannot answer now; retry");
     unref(forward);
 }
 
-/* The answer will not be completed: the connection is refused, or cut. Its task is at
- * hand, since the request has arrived. */
-static void cut(tdg__forward_t *forward) {
+static void run_cut(tdg__task_t *task, bool here) {
+    tdg__forward_t *forward = (tdg__forward_t *)(void *)task;
+
+    if (awaits_answer(forward, here))
+        tdg__exchange_close(forward->here.exchange);
+    unref(forward);
+}
+
+/* The answer will not be completed. Its task is at hand: the request has arrived. */
+static void send_back(tdg__forward_t *forward,
+                      void (*run)(tdg__task_t *task, bool here)) {
     forward->there.twin.outlet.broken = true;
     if (forward->there.cut)
         return;
     forward->there.cut = true;
     ref(forward);
-    forward->task.run = run_refusal;
+    forward->task.run = run;
     tdg__inbox_post(forward->near->inbox, &forward->task);
+}
+
+/* After the request was served. A refusal would ask for a retry, and what the request
+ * calls for would be done twice. */
+static void cut(tdg__forward_t *forward) {
+    send_back(forward, run_cut);
 }
 
 /* Hands over one call. False: out of memory, and the connection is cut. */
@@ -589,7 +603,7 @@ static void run_request(tdg__task_t *task, bool here) {
 
     if (forwards == NULL) { /* the worker is closing */
         drop_request(forward);
-        cut(forward);
+        send_back(forward, run_refusal);
         unref(forward);
         return;
     }

@@ -25,7 +25,7 @@ typedef struct tdg__forwards tdg__forwards_t; /* of one worker */
 int tdg__forwards_create(tdg__worker_t *worker, tdg__forwards_t **ret);
 
 /* The worker closes: those whose requests are answered here are closed as connections
- * are, and their clients are refused. NULL is accepted. */
+ * are, and requests that arrive later are refused. NULL is accepted. */
 void tdg__forwards_destroy(tdg__forwards_t *forwards);
 
 /* Requests of other workers that are being answered here. */

@@ -20,6 +20,7 @@ struct fixture {
     struct served served;
     struct client post, get, far;
     atomic_int starts;  /* of the watcher of a:2, which the test answers for */
+    atomic_int counted; /* calls of `count` */
     atomic_int blocked; /* calls of `block`, which keeps its worker until `gate` opens */
     sem_t gate;
 };
@@ -39,6 +40,14 @@ static void block(void *user, tdg_request_t *request, const json_t *arguments) {
     while (sem_wait(&f->gate) < 0)
         ;
     tdg_request_reply_text(request, "unblocked");
+}
+
+static void count(void *user, tdg_request_t *request, const json_t *arguments) {
+    struct fixture *f = user;
+
+    (void)arguments;
+    atomic_fetch_add(&f->counted, 1);
+    tdg_request_reply_text(request, "counted");
 }
 
 static int start(void *user, tdg_server_t *server, const tdg_target_t *target) {
@@ -88,10 +97,13 @@ static struct fixture *open_with(void **state, const tdg_server_opts_t *given,
 
     opts.workers = 2;
     served_open(&f->served, &opts, NULL);
-    assert_int_equal(
-        tdg_server_add_tool(f->served.server,
-                            &(tdg_tool_t){.name = "block", .call = block, .user = f}),
-        0);
+    const tdg_tool_t tools[] = {
+        {.name = "block", .call = block, .user = f},
+        {.name = "count", .call = count, .user = f},
+    };
+
+    for (size_t i = 0; i < COUNT(tools); i++)
+        assert_int_equal(tdg_server_add_tool(f->served.server, &tools[i]), 0);
     served_client(&f->served, &f->post);
     client_init(&f->get, NULL);
     client_init(&f->far, NULL);
@@ -545,6 +557,28 @@ static void a_request_without_memory_ends(void **state) {
     WAIT_UNTIL(&f->post, tdg__budget_used(budget_of(f)) == 0);
 }
 
+/* 503 asks for a retry, which would run a tool twice. */
+static void a_call_that_has_run_is_not_refused(void **state) {
+    struct fixture *f = open_with(state, NULL, LATEST_LEGACY);
+    int left = 1;
+
+    for (int nth = 1; nth < 120 && left > 0; nth++) {
+        int before = f->counted;
+
+        atomic_store(&fails_in, nth);
+        legacy_send(&f->far, "{'jsonrpc':'2.0','id':1,'method':'tools/call','params':{"
+                             "'name':'count'}}");
+        int status = client_response(&f->far);
+        left = atomic_exchange(&fails_in, 0) <= 0;
+        assert_in_range(f->counted - before, 0, 1);
+        if (f->counted > before)
+            assert_int_not_equal(status, 503);
+        if (status == 0)
+            connect_far(f, &f->far);
+    }
+    assert_int_equal(left, 0);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void) {
@@ -568,6 +602,7 @@ int main(void) {
         TEST(a_stop_waits_for_answers),
         TEST(a_stop_does_not_wait_for_ever),
         TEST(a_request_without_memory_ends),
+        TEST(a_call_that_has_run_is_not_refused),
     };
 
     tdg_set_allocator(&(tdg_allocator_t){allocate, reallocate, free});
