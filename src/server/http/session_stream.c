@@ -399,6 +399,7 @@ const tdg__session_ops_t tdg__http_session_ops = {
     .pings = true,
     .find_call = tdg__posts_find,
     .count_calls = tdg__posts_calls,
+    .forget_acks = tdg__posts_forget_acks,
     .in_use = in_use,
     .tidy = tdg__posts_drop_old,
     .fail = tdg__session_destroy,
