@@ -343,6 +343,21 @@ static tdg_request_t *hold_released(struct fixture *f, int number, char id[128])
     return request;
 }
 
+/* The answer to a POST is none of the streams that max_streams is about. */
+static void an_answer_is_resumed_beside_all_streams(void **state) {
+    const tdg_server_opts_t opts = {.max_streams = 1};
+    struct fixture *f = open_with(state, &opts);
+    char id[128];
+
+    assert_int_equal(legacy_get(&f->other, NULL), 200);
+    tdg_request_t *request = hold_released(f, 2, id);
+    assert_int_equal(legacy_get(&f->post, NULL), 409);
+    assert_int_equal(legacy_get(&f->post, id), 200);
+    tdg_request_reply_text(request, "resumed");
+    client_expect(&f->post, "resumed");
+    client_expect_end(&f->post);
+}
+
 /* At most 16 answers of a session wait for a client that does not come. */
 static void kept_answers_are_bounded(void **state) {
     enum { MANY = 40 };
@@ -439,6 +454,7 @@ int main(void) {
         CASE(what_was_said_meanwhile_is_kept),
         CASE(a_resumed_batch_acknowledges_what_it_has_answered),
         CASE(older_clients_are_not_released),
+        CASE(an_answer_is_resumed_beside_all_streams),
         CASE(kept_answers_are_bounded),
         CASE(the_newest_answer_is_kept),
         CASE(a_cancelled_call_gets_no_answer),
