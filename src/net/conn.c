@@ -560,7 +560,3 @@ tdg__exchange_t *tdg__conn_exchange(tdg__conn_t *conn) {
 void *tdg__conn_tag(const tdg__conn_t *conn) {
     return conn->tag;
 }
-
-tdg__outlet_t *tdg__conn_outlet(tdg__conn_t *conn) {
-    return &conn->outlet;
-}
