@@ -34,7 +34,7 @@ static tdg__session_t *find_session(tdg__visit_t *visit, const char *id,
         return NULL;
     }
     if (owner != NULL && owner != visit->worker) {
-        tdg__forward_prepare(visit, owner, serve, request_id);
+        tdg__forward_prepare(visit, owner, id, serve, request_id);
         return NULL;
     }
 

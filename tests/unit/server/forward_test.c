@@ -213,6 +213,74 @@ static void messages_of_the_old_pair_are_served(void **state) {
     assert_int_equal(client_response(&f->far), 400);
 }
 
+/* ---- Turns -------------------------------------------------------------- */
+
+enum { STRANGERS = 100 };
+
+/* With an id that its answer repeats, so that answers leave before the turn is over. */
+static void ping_with_a_long_id(struct client *client) {
+    char id[241], body[320];
+
+    memset(id, 'x', sizeof(id) - 1);
+    id[sizeof(id) - 1] = '\0';
+    snprintf(body, sizeof(body), "{'jsonrpc':'2.0','id':'%s','method':'ping'}", id);
+    legacy_send(client, body);
+}
+
+/* Those that a worker can already know: it has served requests that came after them. */
+static int count_answered(struct fixture *f, struct client *strangers) {
+    int answered = 0;
+
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(modern_post(&f->far, "tools/call", "echo", "'name':'echo'"),
+                         200);
+    for (int i = 0; i < STRANGERS; i++)
+        answered += client_response_within(&strangers[i], 0) > 0;
+    return answered;
+}
+
+/* Requests without a session arrive first, while the worker is busy; the call of a
+ * session is served before them. Half of the strangers do not wait. */
+static void requests_without_a_session_wait_for_those_with_one(void **state) {
+    struct fixture *f = open_with(state, NULL, LATEST_LEGACY);
+    struct client strangers[STRANGERS];
+    static const char call[] =
+        "{'jsonrpc':'2.0','id':1,'method':'tools/call','params':{'name':'block'}}";
+
+    for (int i = 0; i < STRANGERS; i++) {
+        client_init(&strangers[i], NULL);
+        connect_far(f, &strangers[i]);
+        memset(strangers[i].session + 2, '0', TDG__SESSION_ID - 2); /* made up */
+    }
+    legacy_send(&f->post, call);
+    WAIT_UNTIL(&f->get, f->blocked == 1);
+    uint64_t connections = served_counters(&f->served).connections;
+    ping_with_a_long_id(&strangers[0]);
+    WAIT_UNTIL(&f->get, tdg__budget_used(budget_of(f)) > 0);
+    size_t each = tdg__budget_used(budget_of(f));
+
+    for (int i = 1; i < STRANGERS; i++)
+        ping_with_a_long_id(&strangers[i]);
+    WAIT_UNTIL(&f->get, tdg__budget_used(budget_of(f)) == STRANGERS * each);
+    for (int i = 0; i < STRANGERS; i += 2)
+        client_reset(&strangers[i]);
+    WAIT_COUNTER(&f->served, &f->get, connections, connections - STRANGERS / 2);
+    legacy_send(&f->get, call);
+    WAIT_UNTIL(&f->far, tdg__budget_used(budget_of(f)) > STRANGERS * each);
+    sem_post(&f->gate);
+    WAIT_UNTIL(&f->far, f->blocked == 2);
+    assert_int_equal(count_answered(f, strangers), 0);
+
+    sem_post(&f->gate);
+    assert_int_equal(client_response(&f->post), 200);
+    assert_int_equal(client_response(&f->get), 200);
+    for (int i = 1; i < STRANGERS; i += 2)
+        assert_int_equal(client_response(&strangers[i]), 404);
+    for (int i = 0; i < STRANGERS; i++)
+        client_done(&strangers[i]);
+    WAIT_UNTIL(&f->far, tdg__budget_used(budget_of(f)) == 0);
+}
+
 /* ---- Streams ------------------------------------------------------------ */
 
 static void a_stream_carries_what_changes(void **state) {
@@ -586,6 +654,7 @@ int main(void) {
         TEST(every_kind_of_request_is_served),
         TEST(pipelined_requests_are_answered_in_order),
         TEST(messages_of_the_old_pair_are_served),
+        TEST(requests_without_a_session_wait_for_those_with_one),
         TEST(a_stream_carries_what_changes),
         TEST(a_slow_reader_learns_the_last_state),
         TEST(an_answer_that_takes_long_becomes_a_stream),
