@@ -160,6 +160,15 @@ void tdg__text_put_json(tdg__text_t *text, const json_t *value) {
         text->error = TDG_ENOMEM;
 }
 
+const char *tdg__text_pack(char **at, const char *data, size_t len) {
+    char *copied = *at;
+
+    memcpy(copied, data, len);
+    copied[len] = '\0';
+    *at += len + 1;
+    return copied;
+}
+
 size_t tdg__utf8_length(const char *text, size_t left) {
     const unsigned char *at = (const unsigned char *)text;
     static const struct {

@@ -41,6 +41,10 @@ void tdg__text_put_json(tdg__text_t *text, const json_t *value);
 enum { TDG__JSON_ESCAPE_MAX = 6 };
 size_t tdg__json_escape(char *out, char byte);
 
+/* Copies bytes and a NUL behind them to *at, which moves on, in memory that has room for
+ * them. Returns the copy. */
+const char *tdg__text_pack(char **at, const char *data, size_t len);
+
 /* Strict: nothing overlong, no surrogates, nothing beyond U+10FFFF. How many bytes the
  * character has that begins here; 0: there is none. */
 bool tdg__utf8_is_valid(const char *data, size_t len);

@@ -403,6 +403,8 @@ static void leave_net(tdg__conn_t *conn) {
     tdg__net_t *net = conn->outlet.net;
 
     tdg__turn_leave(conn);
+    if (net->visits == conn)
+        net->visits = tdg__net_next(net, conn);
     tdg__queue_remove(&conn->link);
     if (tdg__queue_is_empty(&net->conns))
         uv_timer_stop(&net->ticker);
@@ -557,8 +559,4 @@ tdg__exchange_t *tdg__conn_exchange(tdg__conn_t *conn) {
 
 void *tdg__conn_tag(const tdg__conn_t *conn) {
     return conn->tag;
-}
-
-tdg__outlet_t *tdg__conn_outlet(tdg__conn_t *conn) {
-    return &conn->outlet;
 }

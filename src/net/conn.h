@@ -17,7 +17,6 @@
  * of the connection is the exchange's user, from one request to the next. */
 tdg__exchange_t *tdg__conn_exchange(tdg__conn_t *conn);
 void *tdg__conn_user(const tdg__conn_t *conn);
-tdg__outlet_t *tdg__conn_outlet(tdg__conn_t *conn); /* of the exchange; never NULL */
 
 void *tdg__conn_tag(const tdg__conn_t *conn); /* of its listener */
 

@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "net/http_guard.h"
 
 const char *tdg__http_field(const tdg__http_request_t *request, const char *name) {
@@ -66,18 +67,8 @@ size_t tdg__http_request_size(const tdg__http_request_t *request) {
     return size + strlen(request->path) + strlen(request->query) + request->body_len + 3;
 }
 
-/* Copies bytes and a NUL behind them to *at, which moves on. */
-static const char *copy_bytes(char **at, const char *data, size_t len) {
-    char *copied = *at;
-
-    memcpy(copied, data, len);
-    copied[len] = '\0';
-    *at += len + 1;
-    return copied;
-}
-
 static const char *copy_text(char **at, const char *text) {
-    return copy_bytes(at, text, strlen(text));
+    return tdg__text_pack(at, text, strlen(text));
 }
 
 tdg__http_request_t *tdg__http_request_copy(const tdg__http_request_t *request) {
@@ -94,6 +85,6 @@ tdg__http_request_t *tdg__http_request_copy(const tdg__http_request_t *request) 
     copy->request.fields = copy->fields;
     copy->request.path = copy_text(&at, request->path);
     copy->request.query = copy_text(&at, request->query);
-    copy->request.body = copy_bytes(&at, request->body, request->body_len);
+    copy->request.body = tdg__text_pack(&at, request->body, request->body_len);
     return &copy->request;
 }

@@ -58,9 +58,10 @@ struct tdg__net {
     uint32_t tick_ms;
     uint64_t tick_due_ms; /* when the loop, if it is not kept busy, ticks next */
     struct listener *listeners;
-    tdg__queue_t conns; /* all that are not closing */
-    size_t connections; /* that count against the limit */
-    size_t refusals;    /* that do not */
+    tdg__queue_t conns;  /* all that are not closing */
+    tdg__conn_t *visits; /* the next that tdg__net_each() comes to; NULL: none */
+    size_t connections;  /* that count against the limit */
+    size_t refusals;     /* that do not */
     struct pump *pump;
     struct lane lanes[LANES];
     uv_idle_t turner;     /* runs while somebody waits in a lane */

@@ -167,7 +167,7 @@ static void turn_away(tdg__net_t *net, int fd, void *tag) {
     }
 }
 
-/* A net may have more connections than it accepts: others move theirs to it. */
+/* The limit of the net, and that of all nets together. */
 static bool is_full(const tdg__net_t *net) {
     const tdg__net_opts_t *opts = &net->opts;
 

@@ -160,14 +160,13 @@ void tdg__net_finish(tdg__net_t *net) {
     }
 }
 
-void tdg__net_each(tdg__net_t *net, void (*visit)(void *arg, tdg__conn_t *conn),
+void tdg__net_each(tdg__net_t *net, void (*visit)(void *arg, tdg__exchange_t *exchange),
                    void *arg) {
-    tdg__conn_t *next;
-
-    for (tdg__conn_t *conn = tdg__net_next(net, NULL); conn != NULL; conn = next) {
-        next = tdg__net_next(net, conn);
+    assert(net->visits == NULL);
+    for (tdg__conn_t *conn = tdg__net_next(net, NULL); conn != NULL; conn = net->visits) {
+        net->visits = tdg__net_next(net, conn);
         if (conn->reported && conn->phase < FINISHING)
-            visit(arg, conn);
+            visit(arg, &conn->exchange);
     }
 }
 

@@ -15,7 +15,8 @@
 #include "net/http_request.h"
 
 typedef struct tdg__net tdg__net_t;
-typedef struct tdg__conn tdg__conn_t; /* conn.h */
+typedef struct tdg__conn tdg__conn_t;         /* conn.h */
+typedef struct tdg__exchange tdg__exchange_t; /* exchange.h */
 
 enum { TDG__NET_SCRATCH = 64 * 1024 };
 
@@ -114,9 +115,10 @@ void tdg__net_stop_listening(tdg__net_t *net);
  * tdg__exchange_end(). */
 void tdg__net_finish(tdg__net_t *net);
 
-/* For visiting every connection that has had a request and is not closing, e.g. to write
- * signs of life. The visitor may close the connection that it visits, and no other. */
-void tdg__net_each(tdg__net_t *net, void (*visit)(void *arg, tdg__conn_t *conn),
+/* Visits every connection that has had a request and is not closing, e.g. to write signs
+ * of life. The visitor may close any of them, as the end of one may be that of a session
+ * with others. It must not begin another visit. */
+void tdg__net_each(tdg__net_t *net, void (*visit)(void *arg, tdg__exchange_t *exchange),
                    void *arg);
 
 size_t tdg__net_connections(const tdg__net_t *net);

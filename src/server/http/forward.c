@@ -16,11 +16,25 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/queue.h"
+#include "server/context/limits.h"
 #include "server/http/occupant.h"
+#include "server/mcp/session.h"
 
 enum {
     WINDOW = 16 * 1024,      /* bytes that a twin may be ahead of its connection */
     BATCH_BYTES = 32 * 1024, /* of one task: the other worker has more to do */
+    STRANGE_MAX = TDG__FORWARDS_MAX / 4, /* of requests without a session that wait */
+};
+
+/* Requests that have arrived get a share of each turn of the loop, as connections do
+ * (turn.c): changes must not wait for them. Those of a session stay in order. */
+enum lane_of { SESSIONS, STRANGERS, LANES };
+
+static const uint64_t slices_ns[LANES] = {[SESSIONS] = 1000000, [STRANGERS] = 300000};
+
+struct lane {
+    tdg__queue_t waiting; /* by there.link */
+    uint64_t spent_ns;    /* in this turn */
 };
 
 /* What the near half reports. */
@@ -51,8 +65,9 @@ struct tdg__forward {
 
     struct {
         tdg__exchange_t twin;
-        tdg__queue_t link; /* of its worker, while it is open */
-        size_t sent;       /* bytes of the stream */
+        tdg__queue_t link; /* of its worker, while it is open, or waits to be served */
+        bool waits, event_waits; /* the event until it is served; it holds a reference */
+        size_t sent;             /* bytes of the stream */
         bool complete, cut;
         bool proves; /* the request deserves to be served */
     } there;
@@ -63,6 +78,7 @@ struct tdg__forward {
     tdg__http_request_t *http; /* with its strings, and without its body */
     const tdg__listener_t *listener;
     size_t charged;
+    char session[TDG__SESSION_ID + 1];
 
     char peer[TDG__PEER_MAX];
     bool has_id;
@@ -73,7 +89,12 @@ struct tdg__forward {
 struct tdg__forwards {
     tdg__worker_t *worker;
     tdg__queue_t open; /* here */
-    size_t count;
+    size_t count;      /* of these, and of those that wait */
+    struct lane lanes[LANES];
+    size_t strange_bytes;                    /* of what waits among the strangers */
+    tdg__task_t pump;                        /* serves those that wait */
+    bool pump_waits;                         /* it is in the inbox */
+    bool destroyed;                          /* and frees the record */
     struct batch *batches[TDG__MAX_WORKERS]; /* that are being filled, by worker */
 };
 
@@ -133,13 +154,16 @@ static void leave(tdg__forward_t *forward, unsigned event) {
     unref(forward);
 }
 
-/* Something was written. May end the half. */
+/* Something was written. May end the half. What a broken connection did not take is not
+ * written: closed() follows. */
 static void report(tdg__forward_t *forward) {
-    if (forward->here.exchange->outlet.in_flight)
+    const tdg__outlet_t *outlet = &forward->here.exchange->outlet;
+
+    if (outlet->in_flight)
         return; /* drained() follows, or closed() */
     if (forward->here.complete) {
         leave(forward, DONE);
-    } else if (forward->here.reports) {
+    } else if (forward->here.reports && !outlet->broken) {
         forward->here.reports = false;
         atomic_store(&forward->written, forward->here.received);
         tell(forward, WRITTEN);
@@ -190,19 +214,14 @@ static void give_up(tdg__occupant_t *occupant) {
         refuse(forward, "The server is stopping");
 }
 
-/* The stream of a session, and the answer to a POST, which ends by itself. */
-static const tdg__occupant_ops_t stream_ops = {
-    .drained = drained,
-    .closed = closed,
-    .has_more = has_more,
-    .finish = finish,
-    .give_up = give_up,
-};
-
-static const tdg__occupant_ops_t answer_ops = {
+/* What occupies the twin leaves out what is not for it: the stream of a session is never
+ * late, and the answer to a POST, also when it is resumed by GET, ends by itself. */
+static const tdg__occupant_ops_t occupant_ops = {
     .drained = drained,
     .closed = closed,
     .late = late,
+    .has_more = has_more,
+    .finish = finish,
     .give_up = give_up,
 };
 
@@ -318,6 +337,8 @@ static void send_batch(tdg__forwards_t *forwards, unsigned to) {
 }
 
 void tdg__forwards_send(tdg__forwards_t *forwards) {
+    for (int lane = 0; lane < LANES; lane++)
+        forwards->lanes[lane].spent_ns = 0;
     for (unsigned i = 0; i < forwards->worker->server->worker_count; i++)
         send_batch(forwards, i);
 }
@@ -349,28 +370,42 @@ static tdg__forward_t *of_twin(const tdg__exchange_t *twin) {
     return TDG__RECORD(tdg__forward_t, there.twin, twin);
 }
 
+static bool awaits_answer(const tdg__forward_t *forward, bool here) {
+    return here && forward->here.exchange != NULL && !forward->here.complete;
+}
+
 static void run_refusal(tdg__task_t *task, bool here) {
     tdg__forward_t *forward = (tdg__forward_t *)(void *)task;
 
-    if (here && forward->here.exchange != NULL && !forward->here.complete) {
-        if (forward->here.begun)
-            tdg__exchange_close(forward->here.exchange);
-        else
-            refuse(forward, "The server cannot answer now; retry");
-    }
+    if (awaits_answer(forward, here))
+        refuse(forward, "The server cannot answer now; retry");
     unref(forward);
 }
 
-/* The answer will not be completed: the connection is refused, or cut. Its task is at
- * hand, since the request has arrived. */
-static void cut(tdg__forward_t *forward) {
+static void run_cut(tdg__task_t *task, bool here) {
+    tdg__forward_t *forward = (tdg__forward_t *)(void *)task;
+
+    if (awaits_answer(forward, here))
+        tdg__exchange_close(forward->here.exchange);
+    unref(forward);
+}
+
+/* The answer will not be completed. Its task is at hand: the request has arrived. */
+static void send_back(tdg__forward_t *forward,
+                      void (*run)(tdg__task_t *task, bool here)) {
     forward->there.twin.outlet.broken = true;
     if (forward->there.cut)
         return;
     forward->there.cut = true;
     ref(forward);
-    forward->task.run = run_refusal;
+    forward->task.run = run;
     tdg__inbox_post(forward->near->inbox, &forward->task);
+}
+
+/* After the request was served. A refusal would ask for a retry, and what the request
+ * calls for would be done twice. */
+static void cut(tdg__forward_t *forward) {
+    send_back(forward, run_cut);
 }
 
 /* Hands over one call. False: out of memory, and the connection is cut. */
@@ -525,7 +560,6 @@ static void open_twin(tdg__forwards_t *forwards, tdg__forward_t *forward) {
     forward->there.twin.outlet.net = forwards->worker->net;
     forward->there.twin.outlet.calls = &twin_ops.outlet;
     tdg__queue_prepend(&forwards->open, &forward->there.link);
-    forwards->count++;
 }
 
 static void close_twin(tdg__forwards_t *forwards, tdg__forward_t *forward) {
@@ -578,6 +612,11 @@ static void serve_events(tdg__forward_t *forward, unsigned events) {
 
 static void run_event(tdg__task_t *task, bool here) {
     tdg__forward_t *forward = TDG__RECORD(tdg__forward_t, event, task);
+
+    if (forward->there.waits) {
+        forward->there.event_waits = true;
+        return;
+    }
     unsigned events = atomic_exchange(&forward->events, 0);
 
     if (here && tdg__queue_has(&forward->there.link))
@@ -585,16 +624,17 @@ static void run_event(tdg__task_t *task, bool here) {
     unref(forward);
 }
 
-static void run_request(tdg__task_t *task, bool here) {
-    tdg__forward_t *forward = (tdg__forward_t *)(void *)task;
-    tdg__forwards_t *forwards = here ? forward->far->forwards : NULL;
+/* ---- Requests that arrive ------------------------------------------------ */
 
-    if (forwards == NULL) { /* the worker is closing */
-        drop_request(forward);
-        cut(forward);
-        unref(forward);
+/* What has happened to its connection meanwhile. May free it. */
+static void run_late_event(tdg__forward_t *forward, bool here) {
+    if (!forward->there.event_waits)
         return;
-    }
+    forward->there.event_waits = false;
+    run_event(&forward->event, here);
+}
+
+static void serve_request(tdg__forwards_t *forwards, tdg__forward_t *forward) {
     open_twin(forwards, forward);
     tdg__visit_t visit = {
         .worker = forward->far,
@@ -609,6 +649,97 @@ static void run_request(tdg__task_t *task, bool here) {
     assert(visit.forward == NULL); /* it is where its session is, if that exists */
     json_decref(visit.body);
     drop_request(forward);
+    run_late_event(forward, true);
+}
+
+static void refuse_request(tdg__forward_t *forward) {
+    drop_request(forward);
+    send_back(forward, run_refusal);
+    run_late_event(forward, false);
+    unref(forward);
+}
+
+static void run_pump(tdg__task_t *task, bool here);
+
+static void wait_in_lane(tdg__forwards_t *forwards, enum lane_of of,
+                         tdg__forward_t *forward) {
+    tdg__queue_append(&forwards->lanes[of].waiting, &forward->there.link);
+    forward->there.waits = true;
+    forwards->count++;
+    if (of == STRANGERS)
+        forwards->strange_bytes += forward->charged;
+}
+
+/* NULL: nobody waits. */
+static tdg__forward_t *next_in_lane(tdg__forwards_t *forwards, enum lane_of of) {
+    tdg__queue_t *link = tdg__queue_take(&forwards->lanes[of].waiting);
+
+    if (link == NULL)
+        return NULL;
+    tdg__forward_t *forward = of_link(link);
+    forward->there.waits = false;
+    if (of == STRANGERS)
+        forwards->strange_bytes -= forward->charged;
+    return forward;
+}
+
+/* Serves those that wait as long as there is time in this turn; the rest in the next. */
+static void serve_lane(tdg__forwards_t *forwards, enum lane_of of) {
+    struct lane *lane = &forwards->lanes[of];
+    tdg__forward_t *forward;
+
+    while (lane->spent_ns < slices_ns[of] &&
+           (forward = next_in_lane(forwards, of)) != NULL) {
+        uint64_t began_ns = uv_hrtime();
+
+        serve_request(forwards, forward);
+        lane->spent_ns += uv_hrtime() - began_ns;
+    }
+}
+
+/* From the inbox: a task that it gets now is run in the next turn. */
+static void request_pump(tdg__forwards_t *forwards) {
+    if (forwards->pump_waits ||
+        (tdg__queue_is_empty(&forwards->lanes[SESSIONS].waiting) &&
+         tdg__queue_is_empty(&forwards->lanes[STRANGERS].waiting)))
+        return;
+    forwards->pump_waits = true;
+    forwards->pump.run = run_pump;
+    tdg__inbox_post(forwards->worker->inbox, &forwards->pump);
+}
+
+static void run_pump(tdg__task_t *task, bool here) {
+    tdg__forwards_t *forwards = TDG__RECORD(tdg__forwards_t, pump, task);
+
+    forwards->pump_waits = false;
+    if (forwards->destroyed) {
+        tdg__free(forwards);
+        return;
+    }
+    assert(here); /* the front closes before the inbox does */
+    (void)here;
+    serve_lane(forwards, SESSIONS);
+    serve_lane(forwards, STRANGERS);
+    request_pump(forwards);
+}
+
+static void run_request(tdg__task_t *task, bool here) {
+    tdg__forward_t *forward = (tdg__forward_t *)(void *)task;
+    tdg__forwards_t *forwards = here ? forward->far->forwards : NULL;
+
+    if (forwards == NULL) { /* the worker is closing */
+        refuse_request(forward);
+    } else if (tdg__session_find(forward->far->sessions, forward->session) != NULL) {
+        wait_in_lane(forwards, SESSIONS, forward);
+        serve_lane(forwards, SESSIONS);
+    } else if (forwards->strange_bytes > 0 &&
+               forwards->strange_bytes + forward->charged > STRANGE_MAX) {
+        refuse_request(forward); /* or they would leave no room for those of sessions */
+    } else {
+        wait_in_lane(forwards, STRANGERS, forward);
+    }
+    if (forwards != NULL)
+        request_pump(forwards);
 }
 
 /* ---- Of a worker -------------------------------------------------------- */
@@ -619,14 +750,21 @@ int tdg__forwards_create(tdg__worker_t *worker, tdg__forwards_t **ret) {
     if (forwards == NULL)
         return TDG_ENOMEM;
     tdg__queue_init(&forwards->open);
+    for (int lane = 0; lane < LANES; lane++)
+        tdg__queue_init(&forwards->lanes[lane].waiting);
     forwards->worker = worker;
     *ret = forwards;
     return 0;
 }
 
 void tdg__forwards_destroy(tdg__forwards_t *forwards) {
+    tdg__forward_t *waiting;
+
     if (forwards == NULL)
         return;
+    for (int lane = 0; lane < LANES; lane++)
+        while ((waiting = next_in_lane(forwards, lane)) != NULL)
+            refuse_request(waiting);
     tdg__forwards_send(forwards); /* what was said comes before the cut */
     while (!tdg__queue_is_empty(&forwards->open)) {
         tdg__forward_t *forward = of_link(forwards->open.next);
@@ -636,7 +774,9 @@ void tdg__forwards_destroy(tdg__forwards_t *forwards) {
         close_twin(forwards, forward);
     }
     tdg__forwards_send(forwards);
-    tdg__free(forwards);
+    forwards->destroyed = true;
+    if (!forwards->pump_waits)
+        tdg__free(forwards);
 }
 
 size_t tdg__forwards_count(const tdg__forwards_t *forwards) {
@@ -680,7 +820,7 @@ static tdg__forward_t *create(const tdg__visit_t *visit, const char *id) {
     return forward;
 }
 
-void tdg__forward_prepare(tdg__visit_t *visit, tdg__worker_t *to,
+void tdg__forward_prepare(tdg__visit_t *visit, tdg__worker_t *to, const char *session,
                           void (*serve)(tdg__visit_t *visit), const char *id) {
     tdg__budget_t *budget = visit->worker->server->forwards;
     size_t charged = sizeof(tdg__forward_t) + tdg__http_request_size(visit->http) +
@@ -705,6 +845,7 @@ void tdg__forward_prepare(tdg__visit_t *visit, tdg__worker_t *to,
     forward->near = visit->worker;
     forward->far = to;
     forward->serve = serve;
+    snprintf(forward->session, sizeof(forward->session), "%s", session);
     forward->listener = visit->listener;
     visit->forward = forward;
 }
@@ -712,9 +853,7 @@ void tdg__forward_prepare(tdg__visit_t *visit, tdg__worker_t *to,
 void tdg__forward_send(tdg__visit_t *visit) {
     tdg__forward_t *forward = visit->forward;
 
-    tdg__occupant_init(&forward->here.occupant,
-                       visit->http->method == TDG__HTTP_GET ? &stream_ops : &answer_ops,
-                       visit->worker, false);
+    tdg__occupant_init(&forward->here.occupant, &occupant_ops, visit->worker, false);
     forward->here.exchange = visit->exchange;
     visit->exchange->user = &forward->here.occupant;
     forward->body = visit->body;

@@ -25,10 +25,10 @@ typedef struct tdg__forwards tdg__forwards_t; /* of one worker */
 int tdg__forwards_create(tdg__worker_t *worker, tdg__forwards_t **ret);
 
 /* The worker closes: those whose requests are answered here are closed as connections
- * are, and their clients are refused. NULL is accepted. */
+ * are, and requests that arrive later are refused. NULL is accepted. */
 void tdg__forwards_destroy(tdg__forwards_t *forwards);
 
-/* Requests of other workers that are being answered here. */
+/* Requests of other workers that are being answered here, or wait for that. */
 size_t tdg__forwards_count(const tdg__forwards_t *forwards);
 
 /* Visits them. The visitor may end the one that it visits, and no other. */
@@ -38,9 +38,10 @@ void tdg__forwards_each(tdg__forwards_t *forwards,
 /* The turn of the loop ends: what was written in it leaves. */
 void tdg__forwards_send(tdg__forwards_t *forwards);
 
-/* Prepares to forward a visit to worker `to`, where serve(visit) is called. `id` is that
- * of its request (JSON text), or NULL. Without room it has been refused. */
-void tdg__forward_prepare(tdg__visit_t *visit, tdg__worker_t *to,
+/* Prepares to forward a visit to worker `to`, where serve(visit) is called: in the order
+ * of arrival among those of its session, whose id is `session`. `id` is that of its
+ * request (JSON text), or NULL. Without room it has been refused. */
+void tdg__forward_prepare(tdg__visit_t *visit, tdg__worker_t *to, const char *session,
                           void (*serve)(tdg__visit_t *visit), const char *id);
 
 /* Sends what was prepared, and the body of the visit; nobody here holds a part of that

@@ -39,13 +39,10 @@ static bool version_is_fine(tdg__visit_t *visit, const char *id) {
 }
 
 static void serve_message(tdg__visit_t *visit) {
-    tdg__rpc_error_t error = {0};
     tdg__rpc_message_t message;
 
-    if (tdg__rpc_read(visit->body, &message, &error) < 0) {
-        tdg__visit_refuse_message(visit, message.id, &error);
+    if (!tdg__visit_read_message(visit, &message))
         return;
-    }
     visit->worker->requests++;
     if (is_modern(visit, &message))
         tdg__visit_serve_modern(visit, &message);

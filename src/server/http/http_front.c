@@ -91,10 +91,10 @@ struct tick {
     int64_t now_ms;
 };
 
-static void tick_conn(void *arg, tdg__conn_t *conn) {
+static void tick_exchange(void *arg, tdg__exchange_t *exchange) {
     const struct tick *tick = arg;
-    tdg__occupant_t *occupant = tdg__conn_user(conn);
-    tdg__outlet_t *outlet = tdg__conn_outlet(conn);
+    tdg__occupant_t *occupant = exchange->user;
+    tdg__outlet_t *outlet = &exchange->outlet;
 
     if (occupant == NULL)
         return;
@@ -109,7 +109,9 @@ static void tick_conn(void *arg, tdg__conn_t *conn) {
     if (tick->opts->stream_lifetime_ms > 0 && occupant->ops->finish != NULL &&
         tick->now_ms - occupant->started_ms >= tick->opts->stream_lifetime_ms) {
         occupant->ops->finish(occupant);
-        return;
+        if (exchange->user != occupant)
+            return;
+        /* It goes on: what occupies its twin has no lifetime, or has not ended yet. */
     }
     if (outlet->queued == 0 &&
         tick->now_ms - outlet->written_ms >= tick->opts->keepalive_ms)
@@ -119,7 +121,7 @@ static void tick_conn(void *arg, tdg__conn_t *conn) {
 static void tick(tdg__front_t *front, int64_t now_ms) {
     struct tick tick = {&front->worker->server->opts, now_ms};
 
-    tdg__net_each(front->worker->net, tick_conn, &tick);
+    tdg__net_each(front->worker->net, tick_exchange, &tick);
 }
 
 /* ---- The end ------------------------------------------------------------ */
@@ -142,15 +144,11 @@ static void visit_exchange(void *arg, tdg__exchange_t *exchange) {
         ((const struct walk *)arg)->visit(exchange->user);
 }
 
-static void visit_conn(void *arg, tdg__conn_t *conn) {
-    visit_exchange(arg, tdg__conn_exchange(conn));
-}
-
 /* Visits what occupies connections, of this worker or, on a twin, of others. */
 static void each_occupant(tdg__front_t *front, void (*visit)(tdg__occupant_t *occupant)) {
     struct walk walk = {visit};
 
-    tdg__net_each(front->worker->net, visit_conn, &walk);
+    tdg__net_each(front->worker->net, visit_exchange, &walk);
     tdg__forwards_each(front->worker->forwards, visit_exchange, &walk);
 }
 

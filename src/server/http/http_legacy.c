@@ -34,7 +34,7 @@ static tdg__session_t *find_session(tdg__visit_t *visit, const char *id,
         return NULL;
     }
     if (owner != NULL && owner != visit->worker) {
-        tdg__forward_prepare(visit, owner, serve, request_id);
+        tdg__forward_prepare(visit, owner, id, serve, request_id);
         return NULL;
     }
 
@@ -83,13 +83,10 @@ static void serve_initialize(tdg__visit_t *visit, const tdg__rpc_message_t *mess
 
 /* A single message, on the worker of its session. */
 static void serve_forwarded(tdg__visit_t *visit) {
-    tdg__rpc_error_t error = {0};
     tdg__rpc_message_t message;
 
-    if (tdg__rpc_read(visit->body, &message, &error) < 0) {
-        tdg__visit_refuse_message(visit, message.id, &error);
+    if (!tdg__visit_read_message(visit, &message))
         return;
-    }
     tdg__visit_serve_legacy(visit, &message);
     tdg__rpc_message_done(&message);
 }
@@ -263,7 +260,6 @@ const char *tdg__visit_query_session(const char *query, char *room) {
 
 void tdg__visit_messages(tdg__visit_t *visit) {
     char id[TDG__SESSION_ID + 1];
-    tdg__rpc_error_t error = {0};
     tdg__rpc_message_t message;
 
     if (!tdg__visit_read_body(visit)) /* first: it may have to go to another worker */
@@ -274,10 +270,8 @@ void tdg__visit_messages(tdg__visit_t *visit) {
                      &tdg__sse_session_ops, tdg__visit_messages, NULL);
     if (session == NULL)
         return;
-    if (tdg__rpc_read(visit->body, &message, &error) < 0) {
-        tdg__visit_refuse_message(visit, message.id, &error);
+    if (!tdg__visit_read_message(visit, &message))
         return;
-    }
     /* Accepted before it is served: the answer comes by the stream. */
     visit->worker->requests++;
     tdg__visit_respond(visit, 202, NULL);

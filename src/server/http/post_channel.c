@@ -540,6 +540,12 @@ bool tdg__posts_owe(const tdg__session_t *session) {
     return false;
 }
 
+void tdg__posts_forget_acks(tdg__session_t *session, const tdg__target_t *target) {
+    for (struct post *post = next_post(session, NULL); post != NULL;
+         post = next_post(session, post))
+        tdg__acks_remove(&post->acks, target);
+}
+
 size_t tdg__posts_calls(const tdg__session_t *session) {
     size_t count = 0;
 

@@ -28,6 +28,7 @@ bool tdg__posts_busy(const tdg__session_t *session);    /* one is being answered
 bool tdg__posts_owe(const tdg__session_t *session);     /* what was acknowledged to the
                                                            client, to the engine */
 size_t tdg__posts_calls(const tdg__session_t *session); /* unanswered ones of all */
+void tdg__posts_forget_acks(tdg__session_t *session, const tdg__target_t *target);
 
 /* Drops those that were answered long ago: their clients have what they need. */
 void tdg__posts_drop_old(tdg__session_t *session);

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/queue.h"
+#include "base/text.h"
 #include "server/http/occupant.h"
 #include "server/http/visit.h"
 
@@ -255,16 +256,6 @@ static void unref(tdg__route_request_t *request) {
     tdg__free(request);
 }
 
-/* Copies bytes and a NUL behind them to *at, which moves on. */
-static const char *copy(char **at, const char *data, size_t len) {
-    char *copied = *at;
-
-    memcpy(copied, data, len);
-    copied[len] = '\0';
-    *at += len + 1;
-    return copied;
-}
-
 /* The connection has no more to do with it. */
 static void leave(tdg__route_request_t *request) {
     assert(request->exchange->user == &request->occupant);
@@ -440,11 +431,11 @@ static struct reply *copy_reply(const struct reply *reply) {
     char *at = ret->data;
     *ret = *reply;
     if (reply->content_type != NULL)
-        ret->content_type = copy(&at, reply->content_type, type_len);
+        ret->content_type = tdg__text_pack(&at, reply->content_type, type_len);
     if (reply->fields != NULL)
-        ret->fields = copy(&at, reply->fields, fields_len);
+        ret->fields = tdg__text_pack(&at, reply->fields, fields_len);
     if (reply->body != NULL)
-        ret->body = copy(&at, reply->body, reply->len);
+        ret->body = tdg__text_pack(&at, reply->body, reply->len);
     return ret;
 }
 

@@ -216,8 +216,9 @@ static void account(tdg__session_t *session, uint32_t number) {
  * we cannot read, or never gave out, says nothing: everything counts as changed. Without
  * an id the client may have missed all that its last stream has carried; where that is
  * still there, it is looked at when it goes. */
-static int rewind_to(tdg__session_t *session, const char *last_event_id,
-                     tdg__event_id_t *id) {
+static int rewind_to(tdg__session_t *session, const char *last_event_id) {
+    tdg__event_id_t id;
+
     if (last_event_id == NULL || last_event_id[0] == '\0') {
         if (session->http.stream_count > 0 ||
             session->feed.event_number <= session->http.began_event)
@@ -225,17 +226,15 @@ static int rewind_to(tdg__session_t *session, const char *last_event_id,
         session->owes = false; /* the last stream carried that, too */
         return tdg__session_rewind(session, session->http.began);
     }
-    if (tdg__event_id_read(last_event_id, id) < 0)
+    if (tdg__event_id_read(last_event_id, &id) < 0)
         return tdg__session_rewind(session, (tdg__cursor_t){0, 0});
-    if (id->post)
-        return 0;
-    account(session, id->stream);
-    if (id->event > session->owed_event)
+    account(session, id.stream);
+    if (id.event > session->owed_event)
         session->owes = false;
-    if (id->stream == session->feed.stream_number &&
-        id->event == session->feed.event_number)
+    if (id.stream == session->feed.stream_number &&
+        id.event == session->feed.event_number)
         return 0;
-    tdg__cursor_t cursor = {id->epoch, id->number};
+    tdg__cursor_t cursor = {id.epoch, id.number};
 
     return tdg__session_rewind(
         session, tdg__hub_known_cursor(session->feed.worker->server->hub, cursor));
@@ -276,17 +275,19 @@ static int open_stream(tdg__session_t *session, tdg__exchange_t *exchange,
 int tdg__session_stream_open(tdg__session_t *session, tdg__exchange_t *exchange,
                              const char *last_event_id, const char *fields) {
     const tdg_server_opts_t *opts = &session->feed.worker->server->opts;
-    tdg__event_id_t id = {0};
+    tdg__event_id_t id;
+    bool resumes_post = tdg__event_id_read(last_event_id, &id) == 0 && id.post;
 
-    if (session->http.stream_count >= opts->max_streams)
+    /* The answer to a POST is none of these streams. */
+    if (!resumes_post && session->http.stream_count >= opts->max_streams)
         return TDG_ESTREAMS;
-    if (rewind_to(session, last_event_id, &id) < 0) {
+    if (!resumes_post && rewind_to(session, last_event_id) < 0) {
         tdg__session_destroy(session);
         return TDG_EENDED;
     }
     tdg__session_touch(session);
     tdg__session_came_back(session);
-    if (id.post)
+    if (resumes_post)
         return tdg__post_channel_resume(session, &id, exchange, fields);
     return open_stream(session, exchange, fields);
 }
@@ -399,6 +400,7 @@ const tdg__session_ops_t tdg__http_session_ops = {
     .pings = true,
     .find_call = tdg__posts_find,
     .count_calls = tdg__posts_calls,
+    .forget_acks = tdg__posts_forget_acks,
     .in_use = in_use,
     .tidy = tdg__posts_drop_old,
     .fail = tdg__session_destroy,

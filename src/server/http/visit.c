@@ -179,6 +179,15 @@ void tdg__visit_refuse_message(tdg__visit_t *visit, const char *id,
     tdg__channel_refuse(channel, id, error);
 }
 
+bool tdg__visit_read_message(tdg__visit_t *visit, tdg__rpc_message_t *ret) {
+    tdg__rpc_error_t error = {0};
+
+    if (tdg__rpc_read(visit->body, ret, &error) == 0)
+        return true;
+    tdg__visit_refuse_message(visit, ret->id, &error);
+    return false;
+}
+
 bool tdg__visit_wants_stream(tdg__visit_t *visit) {
     if (tdg__visit_accepts(visit, "text/event-stream"))
         return true;

@@ -59,6 +59,9 @@ bool tdg__visit_brings_json(tdg__visit_t *visit);
 /* Reads the message in the body, once. False: it has been refused. */
 bool tdg__visit_read_body(tdg__visit_t *visit);
 
+/* Reads a message of JSON-RPC from a body that was read. False: it has been refused. */
+bool tdg__visit_read_message(tdg__visit_t *visit, tdg__rpc_message_t *ret);
+
 /* Refuses a request as such: the status follows from the error's code. */
 void tdg__visit_refuse_message(tdg__visit_t *visit, const char *id,
                                tdg__rpc_error_t *error);

@@ -24,6 +24,19 @@ bool tdg__acks_add(tdg__acked_t **acks, const tdg__target_t *target) {
     return true;
 }
 
+void tdg__acks_remove(tdg__acked_t **acks, const tdg__target_t *target) {
+    while (*acks != NULL) {
+        tdg__acked_t *ack = *acks;
+
+        if (tdg__target_equal(&ack->target, target)) {
+            *acks = ack->next;
+            tdg__free(ack);
+        } else {
+            acks = &ack->next;
+        }
+    }
+}
+
 void tdg__acks_settle(tdg__acked_t **acks, tdg__engine_t *engine, tdg__stream_t stream) {
     while (*acks != NULL) {
         tdg__acked_t *ack = *acks;

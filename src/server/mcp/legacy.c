@@ -231,6 +231,8 @@ static void subscribe(tdg__session_t *session, tdg__call_t *call,
     /* A subscription outlives its resource, so subscribing again is fine. */
     bool again =
         tdg__engine_state(engine, session->feed.stream, target) != TDG__NOT_SUBSCRIBED;
+    if (!again && session->ops->forget_acks != NULL)
+        session->ops->forget_acks(session, target);
     tdg__wishes_to_opts(wishes, &why, &opts);
     opts.cursor = tdg__hub_known_cursor(session->feed.worker->server->hub, opts.cursor);
     int rv = tdg__feed_subscribe(&session->feed, target, &opts, &subscribed);

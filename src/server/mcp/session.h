@@ -44,6 +44,10 @@ typedef struct tdg__session_ops {
     tdg__call_t *(*find_call)(tdg__session_t *session, const char *id);
     size_t (*count_calls)(const tdg__session_t *session);
 
+    /* A subscription begins: removes acknowledgements of the same target that wait for
+     * their answers to be written, as they belong to a subscription that has ended. */
+    void (*forget_acks)(tdg__session_t *session, const tdg__target_t *target);
+
     /* Whether its client has something open. NULL: always. */
     bool (*in_use)(const tdg__session_t *session);
 

@@ -262,6 +262,14 @@ static void serve_modern(struct stdio *stdio, const tdg__rpc_message_t *message)
     }
 }
 
+static void forget_acks(tdg__session_t *session, const tdg__target_t *target) {
+    const struct stdio *stdio = stdio_of(session->home);
+    const tdg__queue_t *list = &stdio->batches;
+
+    for (const tdg__queue_t *link = list->next; link != list; link = link->next)
+        tdg__acks_remove(&TDG__RECORD(struct batch, link, link)->acks, target);
+}
+
 /* Its end would be the end of the program. */
 static void fail_session(tdg__session_t *session) {
     end(stdio_of(session->home));
@@ -273,6 +281,7 @@ static const tdg__session_ops_t session_ops = {
     .before = TDG__SETTLED,
     .after = TDG__SETTLED,
     .permanent = true,
+    .forget_acks = forget_acks,
     .fail = fail_session,
 };
 

@@ -75,7 +75,7 @@ static void fails_to_write_to_a_client_that_left(void **state) {
     w->answer = answer_stream;
     client_get(w, c, "/s");
     client_expect_head(w, c, 200, NULL);
-    outlet = tdg__conn_outlet(w->held[0]);
+    outlet = &w->held[0]->outlet;
     client_reset(c);
     for (int i = 0; i < 1000 && rv == 0; i++) /* until the reset is here */
         rv = flush(outlet, "data\n\n");
@@ -174,7 +174,7 @@ static void streams_to_a_slow_reader_in_order(void **state) {
     w->answer = answer_stream;
     client_get(w, c, "/s");
     client_expect_head(w, c, 200, NULL);
-    outlet = tdg__conn_outlet(w->held[0]);
+    outlet = &w->held[0]->outlet;
     c->deaf = true;
     outlet->chunked = false; /* so that the bytes can be compared */
     for (size_t sent = 0; sent < HUGE_BYTES; sent += 16384) {
@@ -201,9 +201,8 @@ static void write_more_and_close(void *user, tdg__conn_t *conn) {
 
     if (w->drained++ > 0)
         return;
-    tdg__conn_outlet(conn)->chunked = false;
-    assert_int_equal(tdg__outlet_piece(tdg__conn_outlet(conn), w->arg, HUGE_BYTES),
-                     TDG_EAGAIN);
+    conn->outlet.chunked = false;
+    assert_int_equal(tdg__outlet_piece(&conn->outlet, w->arg, HUGE_BYTES), TDG_EAGAIN);
     tdg__exchange_close(tdg__conn_exchange(conn));
 }
 
@@ -217,8 +216,8 @@ static void writes_what_is_added_when_drained_before_it_closes(void **state) {
     client_get(w, c, "/s");
     client_expect_head(w, c, 200, NULL);
     c->deaf = true;
-    tdg__conn_outlet(w->held[0])->chunked = false;
-    assert_int_equal(tdg__outlet_piece(tdg__conn_outlet(w->held[0]), w->arg, HUGE_BYTES),
+    w->held[0]->outlet.chunked = false;
+    assert_int_equal(tdg__outlet_piece(&w->held[0]->outlet, w->arg, HUGE_BYTES),
                      TDG_EAGAIN);
     c->deaf = false;
     RUN_UNTIL(w, c->eof || c->error != 0);
@@ -246,7 +245,7 @@ static void closes_on_a_reader_that_never_reads(void **state) {
     w->answer = answer_stream;
     client_get(w, c, "/s");
     RUN_UNTIL(w, w->held_count == 1);
-    assert_int_equal(tdg__outlet_piece(tdg__conn_outlet(w->held[0]), body, HUGE_BYTES),
+    assert_int_equal(tdg__outlet_piece(&w->held[0]->outlet, body, HUGE_BYTES),
                      TDG_EAGAIN);
     RUN_UNTIL(w, w->closed == 2);
     assert_int_equal(w->drained, 0);
@@ -286,9 +285,8 @@ static uint64_t get_huge_body_slowly(struct world *w) {
     client_get(w, c, "/huge");
     RUN_UNTIL(w, w->held_count == 1);
     /* Or the kernel takes nothing until a third of megabytes is read. */
-    assert_int_equal(setsockopt(tdg__conn_outlet(w->held[0])->fd, SOL_SOCKET, SO_SNDBUF,
-                                &some, sizeof(some)),
-                     0);
+    assert_int_equal(
+        setsockopt(w->held[0]->outlet.fd, SOL_SOCKET, SO_SNDBUF, &some, sizeof(some)), 0);
     tdg__exchange_respond(tdg__conn_exchange(unhold(w)), 200, "text/plain", NULL, body,
                           HUGE_BYTES);
     free(body);
@@ -343,7 +341,7 @@ static struct held hold_budget(struct world *w) {
     held.client->deaf = true;
     client_get(w, held.client, "/huge");
     RUN_UNTIL(w, w->held_count == 1);
-    held.outlet = tdg__conn_outlet(w->held[0]);
+    held.outlet = &w->held[0]->outlet;
     tdg__exchange_respond_rope(tdg__conn_exchange(unhold(w)), 200, "text/plain", NULL,
                                &rope);
     tdg__rope_done(&rope);
@@ -557,7 +555,7 @@ static void run_everything(struct world *w) {
     RUN_UNTIL(w, is_over(stream) || stream->len > 0);
     if (w->held_count > 0) {
         stream->deaf = true;
-        (void)tdg__outlet_piece(tdg__conn_outlet(w->held[0]), w->arg, HUGE_BYTES);
+        (void)tdg__outlet_piece(&w->held[0]->outlet, w->arg, HUGE_BYTES);
     }
     if (w->held_count > 0)
         tdg__exchange_end(tdg__conn_exchange(unhold(w)));
@@ -685,7 +683,7 @@ static void act_as_owner(struct chaos *chaos) {
         else
             tdg__exchange_close(tdg__conn_exchange(conn));
     } else {
-        (void)tdg__outlet_piece(tdg__conn_outlet(conn), large,
+        (void)tdg__outlet_piece(&conn->outlet, large,
                                 roll(&chaos->dice, 1 << (4 + roll(&chaos->dice, 16))));
     }
 }

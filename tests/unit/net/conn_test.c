@@ -336,7 +336,7 @@ static void writes_a_stream_in_chunks(void **state) {
     assert_null(strstr(reply.head, "Content-Length"));
     client_expect(w, c, "9\r\n: hello\n\n\r\n");
 
-    outlet = tdg__conn_outlet(w->held[0]);
+    outlet = &w->held[0]->outlet;
     assert_int_equal(flush(outlet, "data: a message\n\n"), 0);
     assert_int_equal(tdg__outlet_flush(outlet, 0), 0); /* is no end */
     assert_int_equal(tdg__outlet_piece(outlet, "xyz", 3), 0);
@@ -362,7 +362,7 @@ static void writes_a_stream_to_old_clients_without_chunks(void **state) {
     assert_null(strstr(reply.head, "chunked"));
     assert_non_null(strstr(reply.head, "\r\nConnection: close\r\n"));
     client_expect(w, c, ": hello\n\n");
-    assert_int_equal(flush(tdg__conn_outlet(w->held[0]), "data\n\n"), 0);
+    assert_int_equal(flush(&w->held[0]->outlet, "data\n\n"), 0);
     client_expect(w, c, "data\n\n");
     tdg__exchange_end(tdg__conn_exchange(unhold(w)));
     client_expect_end(w, c);
@@ -431,7 +431,7 @@ static void writes_small_pieces_without_allocating(void **state) {
     client_expect_head(w, c, 200, NULL);
     calls = memory_calls();
     for (int i = 0; i < 100; i++)
-        assert_int_equal(flush(tdg__conn_outlet(w->held[0]), "data: x\n\n"), 0);
+        assert_int_equal(flush(&w->held[0]->outlet, "data: x\n\n"), 0);
     assert_int_equal(memory_calls(), calls);
     for (int i = 0; i < 100; i++)
         client_expect(w, c, "9\r\ndata: x\n\n\r\n");
@@ -449,7 +449,7 @@ static void close_at_once(struct world *w, tdg__conn_t *conn,
                           0); /* does nothing */
     assert_int_equal(tdg__exchange_begin(tdg__conn_exchange(conn), NULL, NULL, 0),
                      TDG_EENDED);
-    assert_int_equal(tdg__outlet_write(tdg__conn_outlet(conn), "x", 1), TDG_EENDED);
+    assert_int_equal(tdg__outlet_write(&conn->outlet, "x", 1), TDG_EENDED);
 }
 
 static void closes_from_inside_a_request(void **state) {
@@ -477,12 +477,11 @@ static void closes_after_what_is_queued_is_out(void **state) {
     client_expect_head(w, c, 200, NULL);
     conn = w->held[0];
     c->deaf = true;
-    tdg__conn_outlet(conn)->chunked = false;
-    assert_int_equal(tdg__outlet_piece(tdg__conn_outlet(conn), body, HUGE_BYTES),
-                     TDG_EAGAIN);
+    conn->outlet.chunked = false;
+    assert_int_equal(tdg__outlet_piece(&conn->outlet, body, HUGE_BYTES), TDG_EAGAIN);
     free(body);
     tdg__exchange_close(tdg__conn_exchange(conn));
-    assert_int_equal(tdg__outlet_write(tdg__conn_outlet(conn), "x", 1), TDG_EENDED);
+    assert_int_equal(tdg__outlet_write(&conn->outlet, "x", 1), TDG_EENDED);
     world_run_ms(w, 20);
     assert_int_equal(w->closed, 0);
     c->deaf = false;

@@ -296,11 +296,11 @@ static void goes_on_when_descriptors_are_there_again(void **state) {
     assert_int_equal(client_reply(w, late, true, NULL), 200);
 }
 
-static void count_visit(void *arg, tdg__conn_t *conn) {
+static void count_visit(void *arg, tdg__exchange_t *exchange) {
     int *count = arg;
 
     ++*count;
-    tdg__exchange_close(tdg__conn_exchange(conn));
+    tdg__exchange_close(exchange);
 }
 
 static void visits_those_that_had_a_request(void **state) {
@@ -321,6 +321,32 @@ static void visits_those_that_had_a_request(void **state) {
     tdg__net_each(w->net, count_visit, &count);
     assert_int_equal(count, 5);
     RUN_UNTIL(w, w->closed == 5);
+}
+
+static void close_others(void *arg, tdg__exchange_t *exchange) {
+    struct world *w = arg;
+
+    for (size_t i = 0; i < w->held_count; i++)
+        if (&w->held[i]->exchange != exchange)
+            tdg__exchange_close(&w->held[i]->exchange);
+}
+
+/* As where they belong to a session that ends. */
+static void a_visitor_may_close_the_others(void **state) {
+    struct world *w = *state;
+    int count = 0;
+
+    w->answer = answer_stream;
+    for (int i = 0; i < 5; i++) {
+        struct client *c = client_open(w);
+
+        client_get(w, c, "/x");
+        client_expect_head(w, c, 200, NULL);
+    }
+    tdg__net_each(w->net, close_others, w);
+    RUN_UNTIL(w, w->closed == 4);
+    tdg__net_each(w->net, count_visit, &count);
+    assert_int_equal(count, 1);
 }
 
 /* ---- The end ------------------------------------------------------------ */
@@ -367,7 +393,7 @@ static void finishes_what_is_being_done(void **state) {
     tdg__net_finish(w->net);
     client_expect_end(w, idle);
     client_expect_end(w, silent);
-    assert_int_equal(tdg__outlet_piece(tdg__conn_outlet(streaming), "x", 1), 0);
+    assert_int_equal(tdg__outlet_piece(&streaming->outlet, "x", 1), 0);
     client_expect(w, stream, "1\r\nx\r\n");
     tdg__exchange_respond(tdg__conn_exchange(unhold(w)), 200, NULL, NULL, NULL, 0);
     assert_int_equal(client_reply(w, plain, true, &reply), 200);
@@ -421,9 +447,8 @@ static void closes_at_any_moment(void **state) {
         client_expect_head(w, c, 200, NULL);
         c->deaf = true;
         if (i < 2)
-            assert_int_equal(
-                tdg__outlet_piece(tdg__conn_outlet(w->held[i]), large, sizeof(large)),
-                TDG_EAGAIN);
+            assert_int_equal(tdg__outlet_piece(&w->held[i]->outlet, large, sizeof(large)),
+                             TDG_EAGAIN);
         if (i == 1)
             tdg__exchange_close(tdg__conn_exchange(w->held[i])); /* when all is written */
         if (i == 2)
@@ -475,6 +500,7 @@ int main(void) {
         TEST(serves_others_while_thousands_say_nothing),
         TEST(goes_on_when_descriptors_are_there_again),
         TEST(visits_those_that_had_a_request),
+        TEST(a_visitor_may_close_the_others),
         TEST(accepts_no_more_when_told_so),
         TEST(finishes_what_is_being_done),
         TEST(closes_from_inside_a_request),

@@ -3,6 +3,7 @@
  * Requests of legacy sessions that arrive at another worker than the session's: they are
  * served as if they had arrived there. */
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -10,6 +11,7 @@
 #include "server/context/context.h"
 #include "server/context/limits.h"
 #include "server/mcp/session.h"
+#include "unit/targets.h"
 
 #define PING "{'jsonrpc':'2.0','id':1,'method':'ping'}"
 
@@ -18,11 +20,49 @@
 struct fixture {
     struct served served;
     struct client post, get, far;
+    atomic_int starts;  /* of the watcher of a:2, which the test answers for */
+    atomic_int counted; /* calls of `count` */
+    atomic_int blocked; /* calls of `block`, which keeps its worker until `gate` opens */
+    sem_t gate;
 };
 
 static int setup(void **state) {
-    *state = calloc(1, sizeof(struct fixture));
-    return *state == NULL;
+    struct fixture *f = calloc(1, sizeof(*f));
+
+    *state = f;
+    return f == NULL || sem_init(&f->gate, 0, 0) < 0;
+}
+
+static void block(void *user, tdg_request_t *request, const json_t *arguments) {
+    struct fixture *f = user;
+
+    (void)arguments;
+    atomic_fetch_add(&f->blocked, 1);
+    while (sem_wait(&f->gate) < 0)
+        ;
+    tdg_request_reply_text(request, "unblocked");
+}
+
+static void count(void *user, tdg_request_t *request, const json_t *arguments) {
+    struct fixture *f = user;
+
+    (void)arguments;
+    atomic_fetch_add(&f->counted, 1);
+    tdg_request_reply_text(request, "counted");
+}
+
+static int start(void *user, tdg_server_t *server, const tdg_target_t *target) {
+    struct fixture *f = user;
+
+    (void)server;
+    if (strcmp(target->name, "a:2") != 0)
+        return 0;
+    atomic_fetch_add(&f->starts, 1);
+    return TDG_WATCH_PENDING;
+}
+
+static void stop(void *user, tdg_server_t *server, const tdg_target_t *target) {
+    (void)user, (void)server, (void)target;
 }
 
 static void delete_session(struct client *client) {
@@ -58,6 +98,13 @@ static struct fixture *open_with(void **state, const tdg_server_opts_t *given,
 
     opts.workers = 2;
     served_open(&f->served, &opts, NULL);
+    const tdg_tool_t tools[] = {
+        {.name = "block", .call = block, .user = f},
+        {.name = "count", .call = count, .user = f},
+    };
+
+    for (size_t i = 0; i < COUNT(tools); i++)
+        assert_int_equal(tdg_server_add_tool(f->served.server, &tools[i]), 0);
     served_client(&f->served, &f->post);
     client_init(&f->get, NULL);
     client_init(&f->far, NULL);
@@ -77,8 +124,11 @@ static int teardown(void **state) {
     client_done(&f->post);
     client_done(&f->get);
     client_done(&f->far);
+    for (int i = 0; i < f->blocked; i++) /* where the test has failed before it did so */
+        sem_post(&f->gate);
     if (f->served.server != NULL)
         served_close(&f->served);
+    sem_destroy(&f->gate);
     free(f);
     return 0;
 }
@@ -162,6 +212,74 @@ static void messages_of_the_old_pair_are_served(void **state) {
     client_expect(&f->get, "'uri':'a:1'");
     client_request(&f->far, "POST", path, NULL, "[");
     assert_int_equal(client_response(&f->far), 400);
+}
+
+/* ---- Turns -------------------------------------------------------------- */
+
+enum { STRANGERS = 100 };
+
+/* With an id that its answer repeats, so that answers leave before the turn is over. */
+static void ping_with_a_long_id(struct client *client) {
+    char id[241], body[320];
+
+    memset(id, 'x', sizeof(id) - 1);
+    id[sizeof(id) - 1] = '\0';
+    snprintf(body, sizeof(body), "{'jsonrpc':'2.0','id':'%s','method':'ping'}", id);
+    legacy_send(client, body);
+}
+
+/* Those that a worker can already know: it has served requests that came after them. */
+static int count_answered(struct fixture *f, struct client *strangers) {
+    int answered = 0;
+
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(modern_post(&f->far, "tools/call", "echo", "'name':'echo'"),
+                         200);
+    for (int i = 0; i < STRANGERS; i++)
+        answered += client_response_within(&strangers[i], 0) > 0;
+    return answered;
+}
+
+/* Requests without a session arrive first, while the worker is busy; the call of a
+ * session is served before them. Half of the strangers do not wait. */
+static void requests_without_a_session_wait_for_those_with_one(void **state) {
+    struct fixture *f = open_with(state, NULL, LATEST_LEGACY);
+    struct client strangers[STRANGERS];
+    static const char call[] =
+        "{'jsonrpc':'2.0','id':1,'method':'tools/call','params':{'name':'block'}}";
+
+    for (int i = 0; i < STRANGERS; i++) {
+        client_init(&strangers[i], NULL);
+        connect_far(f, &strangers[i]);
+        memset(strangers[i].session + 2, '0', TDG__SESSION_ID - 2); /* made up */
+    }
+    legacy_send(&f->post, call);
+    WAIT_UNTIL(&f->get, f->blocked == 1);
+    uint64_t connections = served_counters(&f->served).connections;
+    ping_with_a_long_id(&strangers[0]);
+    WAIT_UNTIL(&f->get, tdg__budget_used(budget_of(f)) > 0);
+    size_t each = tdg__budget_used(budget_of(f));
+
+    for (int i = 1; i < STRANGERS; i++)
+        ping_with_a_long_id(&strangers[i]);
+    WAIT_UNTIL(&f->get, tdg__budget_used(budget_of(f)) == STRANGERS * each);
+    for (int i = 0; i < STRANGERS; i += 2)
+        client_reset(&strangers[i]);
+    WAIT_COUNTER(&f->served, &f->get, connections, connections - STRANGERS / 2);
+    legacy_send(&f->get, call);
+    WAIT_UNTIL(&f->far, tdg__budget_used(budget_of(f)) > STRANGERS * each);
+    sem_post(&f->gate);
+    WAIT_UNTIL(&f->far, f->blocked == 2);
+    assert_int_equal(count_answered(f, strangers), 0);
+
+    sem_post(&f->gate);
+    assert_int_equal(client_response(&f->post), 200);
+    assert_int_equal(client_response(&f->get), 200);
+    for (int i = 1; i < STRANGERS; i += 2)
+        assert_int_equal(client_response(&strangers[i]), 404);
+    for (int i = 0; i < STRANGERS; i++)
+        client_done(&strangers[i]);
+    WAIT_UNTIL(&f->far, tdg__budget_used(budget_of(f)) == 0);
 }
 
 /* ---- Streams ------------------------------------------------------------ */
@@ -251,6 +369,26 @@ static void an_answer_has_no_lifetime(void **state) {
     client_expect_end(&f->far);
 }
 
+/* The same for a client that comes back for it. */
+static void a_resumed_answer_has_no_lifetime(void **state) {
+    const tdg_server_opts_t opts = {.keepalive_ms = 40, .stream_lifetime_ms = 60};
+    struct fixture *f = open_with(state, &opts, LATEST_LEGACY);
+    char id[64];
+
+    legacy_send(&f->far, HOLD);
+    tdg_request_t *request = served_take(&f->served, &f->post);
+    tdg_request_release_connection(request);
+    assert_int_equal(client_response(&f->far), 200);
+    assert_true(event_field(client_event(&f->far), "id", id, sizeof(id)));
+    client_expect_end(&f->far);
+    assert_int_equal(legacy_get(&f->far, id), 200);
+    for (int i = 0; i < 6; i++) /* its opening looks the same */
+        assert_string_equal(client_event(&f->far), ":\n");
+    tdg_request_reply_text(request, "at last");
+    client_expect(&f->far, "at last");
+    client_expect_end(&f->far);
+}
+
 static void a_stream_whose_time_is_over_ends(void **state) {
     const tdg_server_opts_t opts = {.stream_lifetime_ms = 50};
     struct fixture *f = open_with(state, &opts, LATEST_LEGACY);
@@ -300,6 +438,46 @@ static void what_leaves_in_the_middle_leaves_nothing_behind(void **state) {
     assert_int_equal(legacy_post(&f->far, PING), 200);
     WAIT_UNTIL(&f->post, tdg__budget_used(budget_of(f)) == 0);
     open_get(&f->get); /* the limit of streams is not used up */
+}
+
+/* The answer to a subscribe comes to a connection that is broken, whose worker has not
+ * noticed: it is not acknowledged before the client has come back for it, or before all
+ * of the batch is answered. */
+static void an_answer_that_was_not_written_acknowledges_nothing(void **state) {
+    struct fixture *f = *state;
+    const tdg_server_opts_t opts = {.keepalive_ms = 40,
+                                    .watcher = &(tdg_watcher_t){start, stop, f}};
+    uint64_t connections;
+
+    open_with(state, &opts, "2025-03-26");
+    legacy_subscribe(&f->post, "a:1");
+    legacy_send(&f->far, "[{'jsonrpc':'2.0','id':1,'method':'resources/subscribe',"
+                         "'params':{'uri':'a:2'}}," HOLD "]");
+    tdg_request_t *request = served_take(&f->served, &f->post);
+    WAIT_UNTIL(&f->post, f->starts == 1);
+    assert_int_equal(client_response(&f->far), 200); /* a stream */
+    open_get(&f->post);
+
+    modern_send(&f->get, "tools/call", "block", "'name':'block'");
+    WAIT_UNTIL(&f->post, f->blocked == 1);
+    connections = served_counters(&f->served).connections;
+    client_reset(&f->far);
+    assert_int_equal(tdg_server_watch_done(f->served.server, FOR_URI("a:2"), 0), 0);
+    for (int i = 0; i < 2; i++) { /* the second is read in the turn after the answer's */
+        served_change(&f->served, "a:1");
+        client_expect(&f->post, "'uri':'a:1'");
+    }
+    sem_post(&f->gate);
+    assert_int_equal(client_response(&f->get), 200);
+    WAIT_COUNTER(&f->served, &f->post, connections, connections - 1);
+    for (int i = 0; i < 2; i++) /* what the worker reported has arrived */
+        assert_int_equal(legacy_post(&f->get, PING), 200);
+
+    served_change(&f->served, "a:2");
+    served_change(&f->served, "a:1");
+    client_expect(&f->post, "'uri':'a:1'");
+    tdg_request_reply_text(request, "done");
+    client_expect(&f->post, "'uri':'a:2'");
 }
 
 /* ---- Room --------------------------------------------------------------- */
@@ -448,6 +626,28 @@ static void a_request_without_memory_ends(void **state) {
     WAIT_UNTIL(&f->post, tdg__budget_used(budget_of(f)) == 0);
 }
 
+/* 503 asks for a retry, which would run a tool twice. */
+static void a_call_that_has_run_is_not_refused(void **state) {
+    struct fixture *f = open_with(state, NULL, LATEST_LEGACY);
+    int left = 1;
+
+    for (int nth = 1; nth < 120 && left > 0; nth++) {
+        int before = f->counted;
+
+        atomic_store(&fails_in, nth);
+        legacy_send(&f->far, "{'jsonrpc':'2.0','id':1,'method':'tools/call','params':{"
+                             "'name':'count'}}");
+        int status = client_response(&f->far);
+        left = atomic_exchange(&fails_in, 0) <= 0;
+        assert_in_range(f->counted - before, 0, 1);
+        if (f->counted > before)
+            assert_int_not_equal(status, 503);
+        if (status == 0)
+            connect_far(f, &f->far);
+    }
+    assert_int_equal(left, 0);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void) {
@@ -455,13 +655,16 @@ int main(void) {
         TEST(every_kind_of_request_is_served),
         TEST(pipelined_requests_are_answered_in_order),
         TEST(messages_of_the_old_pair_are_served),
+        TEST(requests_without_a_session_wait_for_those_with_one),
         TEST(a_stream_carries_what_changes),
         TEST(a_slow_reader_learns_the_last_state),
         TEST(an_answer_that_takes_long_becomes_a_stream),
         TEST(an_answer_has_no_lifetime),
+        TEST(a_resumed_answer_has_no_lifetime),
         TEST(a_stream_whose_time_is_over_ends),
         TEST(an_answer_waits_for_a_client_that_lost_its_connection),
         TEST(what_leaves_in_the_middle_leaves_nothing_behind),
+        TEST(an_answer_that_was_not_written_acknowledges_nothing),
         TEST(without_room_a_request_is_refused_for_a_while),
         TEST(a_body_counts_as_what_it_takes),
         TEST(a_body_is_refused_before_it_is_read),
@@ -469,6 +672,7 @@ int main(void) {
         TEST(a_stop_waits_for_answers),
         TEST(a_stop_does_not_wait_for_ever),
         TEST(a_request_without_memory_ends),
+        TEST(a_call_that_has_run_is_not_refused),
     };
 
     tdg_set_allocator(&(tdg_allocator_t){allocate, reallocate, free});

@@ -167,6 +167,51 @@ static void a_late_batch_acknowledges_what_it_has_answered(void **state) {
     client_done(&get);
 }
 
+static void send_subscribe_and_hold(struct client *client, int id) {
+    char body[512];
+
+    snprintf(body, sizeof(body),
+             "[{'jsonrpc':'2.0','id':%d,'method':'resources/subscribe','params':{"
+             "'uri':'a:1'}},{'jsonrpc':'2.0','id':%d,'method':'tools/call','params':{"
+             "'name':'hold'}}]",
+             id, id + 1);
+    legacy_send(client, body);
+}
+
+/* The client has unsubscribed in between. */
+static void an_old_answer_does_not_acknowledge_a_new_subscription(void **state) {
+    struct fixture *f = open_with(state, NULL);
+    struct client old, third, get;
+
+    served_client(&f->served, &old);
+    served_client(&f->served, &third);
+    served_client(&f->served, &get);
+    legacy_initialize(&old, "2025-03-26");
+    legacy_join(&third, &old);
+    legacy_join(&get, &old);
+    legacy_join(&f->other, &old);
+    assert_int_equal(legacy_get(&get, NULL), 200);
+    legacy_subscribe(&f->other, "a:2");
+    send_subscribe_and_hold(&old, 1);
+    tdg_request_t *first = served_take(&f->served, &f->post);
+    legacy_unsubscribe(&f->other, "a:1");
+    send_subscribe_and_hold(&third, 3);
+    tdg_request_t *second = served_take(&f->served, &f->post);
+
+    tdg_request_reply_text(first, "done");
+    assert_int_equal(client_response(&old), 200);
+    assert_int_equal(legacy_post(&old, "{'jsonrpc':'2.0','id':9,'method':'ping'}"), 200);
+    served_change(&f->served, "a:1");
+    served_change(&f->served, "a:2");
+    client_expect(&get, "'uri':'a:2'");
+    tdg_request_reply_text(second, "done");
+    assert_int_equal(client_response(&third), 200);
+    client_expect(&get, "'uri':'a:1'");
+    client_done(&old);
+    client_done(&third);
+    client_done(&get);
+}
+
 /* ---- Coming back -------------------------------------------------------- */
 
 static void a_released_client_comes_back_for_the_answer(void **state) {
@@ -298,6 +343,21 @@ static tdg_request_t *hold_released(struct fixture *f, int number, char id[128])
     return request;
 }
 
+/* The answer to a POST is none of the streams that max_streams is about. */
+static void an_answer_is_resumed_beside_all_streams(void **state) {
+    const tdg_server_opts_t opts = {.max_streams = 1};
+    struct fixture *f = open_with(state, &opts);
+    char id[128];
+
+    assert_int_equal(legacy_get(&f->other, NULL), 200);
+    tdg_request_t *request = hold_released(f, 2, id);
+    assert_int_equal(legacy_get(&f->post, NULL), 409);
+    assert_int_equal(legacy_get(&f->post, id), 200);
+    tdg_request_reply_text(request, "resumed");
+    client_expect(&f->post, "resumed");
+    client_expect_end(&f->post);
+}
+
 /* At most 16 answers of a session wait for a client that does not come. */
 static void kept_answers_are_bounded(void **state) {
     enum { MANY = 40 };
@@ -390,9 +450,11 @@ int main(void) {
         CASE(a_released_client_comes_back_for_the_answer),
         CASE(a_batch_that_becomes_a_stream_loses_nothing),
         CASE(a_late_batch_acknowledges_what_it_has_answered),
+        CASE(an_old_answer_does_not_acknowledge_a_new_subscription),
         CASE(what_was_said_meanwhile_is_kept),
         CASE(a_resumed_batch_acknowledges_what_it_has_answered),
         CASE(older_clients_are_not_released),
+        CASE(an_answer_is_resumed_beside_all_streams),
         CASE(kept_answers_are_bounded),
         CASE(the_newest_answer_is_kept),
         CASE(a_cancelled_call_gets_no_answer),

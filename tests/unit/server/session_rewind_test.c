@@ -229,6 +229,36 @@ static void a_loss_that_cannot_be_named_ends_the_session(void **state) {
     WAIT_COUNTER(&f->served, &f->post, sessions, 0);
 }
 
+/* One tick visits all connections: it ends one stream, the session ends with that, and so
+ * does the connection that the tick would have visited next. */
+static void a_lifetime_that_ends_the_session_ends_its_requests(void **state) {
+    enum { LIFETIME_MS = 600000 };
+    const tdg_server_opts_t opts = {
+        .workers = 1, .max_history = 4, .stream_lifetime_ms = LIFETIME_MS};
+    struct fixture *f = open_with(state, &opts, "2025-03-26");
+    char fields[128], uri[16];
+
+    legacy_subscribe(&f->post, "t:{x}");
+    snprintf(fields, sizeof(fields), "Mcp-Session-Id: %s\r\nConnection: close\r\n",
+             f->post.session);
+    client_request(&f->post, "POST", "/mcp", fields, HOLD);
+    tdg_request_t *request = served_take(&f->served, &f->other);
+    open_get(&f->get, NULL);
+    tell(f, "t:0");
+    clock_pass(LIFETIME_MS / 2);
+    open_get(&f->other, NULL);
+    for (int i = 1; i < 6; i++) {
+        snprintf(uri, sizeof(uri), "t:%d", i);
+        tell(f, uri);
+    }
+    clock_pass(LIFETIME_MS / 2);
+    assert_int_equal(client_response(&f->post), 404);
+    tdg_request_reply_text(request, "to nobody");
+    reconnect(f, &f->other);
+    assert_int_equal(ping(&f->other), 404);
+    WAIT_COUNTER(&f->served, &f->other, sessions, 0);
+}
+
 /* ---- Watchers ----------------------------------------------------------- */
 
 /* The id is from before the template was watched, and nothing is lost by that. */
@@ -445,6 +475,7 @@ int main(void) {
         CASE(what_two_streams_lost_comes_on_the_third),
         CASE(an_id_from_before_a_catch_up_does_not_stand_for_it),
         CASE(a_loss_that_cannot_be_named_ends_the_session),
+        CASE(a_lifetime_that_ends_the_session_ends_its_requests),
         CASE(an_id_from_before_the_watcher_loses_nothing),
         CASE(no_id_from_before_the_watcher_loses_nothing),
         CASE(a_watcher_that_is_being_armed_loses_nothing),

@@ -114,6 +114,31 @@ static void a_batch_acknowledges_when_it_leaves(void **state) {
     expect(f, "'uri':'a:2'");
 }
 
+/* The client has unsubscribed in between. */
+static void an_old_batch_does_not_acknowledge_a_new_subscription(void **state) {
+    struct fixture *f = *state;
+
+    initialize(f);
+    say(f, SUBSCRIBE(2, "a:2"));
+    expect(f, "'id':2");
+    say(f, "[" SUBSCRIBE(3, "a:1") "," HOLD "]");
+    tdg_request_t *first = served_take(&f->served, &f->waiter);
+    say(f, "{'jsonrpc':'2.0','id':4,'method':'resources/unsubscribe',"
+           "'params':{'uri':'a:1'}}");
+    expect(f, "'id':4");
+    say(f, "[" SUBSCRIBE(5, "a:1") ",{'jsonrpc':'2.0','id':6,'method':'tools/call',"
+                                   "'params':{'name':'hold'}}]");
+    tdg_request_t *second = served_take(&f->served, &f->waiter);
+    tdg_request_reply_text(first, "done");
+    expect(f, "'id':3");
+    served_change(&f->served, "a:1");
+    served_change(&f->served, "a:2");
+    expect(f, "'uri':'a:2'");
+    tdg_request_reply_text(second, "done");
+    expect(f, "'id':5");
+    expect(f, "'uri':'a:1'");
+}
+
 static void a_batch_whose_last_call_is_cancelled_acknowledges(void **state) {
     struct fixture *f = *state;
 
@@ -220,6 +245,7 @@ static void an_answer_without_memory_is_not_silence(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(a_batch_acknowledges_when_it_leaves),
+        CASE(an_old_batch_does_not_acknowledge_a_new_subscription),
         CASE(a_batch_whose_last_call_is_cancelled_acknowledges),
         CASE(a_batch_that_never_leaves_is_dropped),
         CASE(a_listen_in_a_batch_is_refused),
