@@ -118,7 +118,9 @@ struct tdg__sub {
     bool ever_live;   /* or polled: it is a subscription, and its end an event */
     bool reread;      /* option: read after every update */
     bool awaits;      /* option: also where it does not exist yet */
-    bool put_off;     /* refused for now: asked for again in due time */
+    bool put_off;     /* refused for now: asked for again in due time, ... */
+    int64_t retry_ms; /* ... where it waits alone for the retry timer: not before; else
+                         INT64_MAX */
     bool gap;         /* may have changed unseen; still to be reported (gaps.c) */
     bool compare_gap; /* such a gap is reported only if the content differs (gaps.c) */
     tdg__waiter_t *waiters;
@@ -224,10 +226,9 @@ void tdg__sub_end(tdg__core_t *core, tdg__sub_t *sub);
 void tdg__sub_refused(tdg__core_t *core, tdg__sub_t *sub, int code,
                       const tdg_failure_t *failure);
 
-/* The server refuses it for a passing reason: it is tried again in due time. */
+/* The server refuses it for a passing reason: it is to be tried again in due time. */
 void tdg__sub_put_off(tdg__core_t *core, tdg__sub_t *sub, const tdg_failure_t *failure);
 void tdg__sub_clear_put_off(tdg__core_t *core, tdg__sub_t *sub);
-void tdg__sub_retry(tdg__core_t *core, int64_t retry_after_ms); /* those put off */
 
 /* A check has found a change that was not reported, or that nobody can rule out. */
 void tdg__sub_missed(tdg__core_t *core, tdg__sub_t *sub);
