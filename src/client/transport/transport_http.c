@@ -238,6 +238,14 @@ static enum body body_of(const struct http_delivery *delivery,
     return BODY_JSON;
 }
 
+/* The rest of a stream belongs to the session that its beginning has named. */
+static bool keep_session(struct http_delivery *delivery, const char *session) {
+    if (session == NULL && delivery->resuming)
+        return true;
+    tdg__free(delivery->new_session);
+    return tdg__copy(session, &delivery->new_session);
+}
+
 static void on_head(void *user, const tdg__web_head_t *head) {
     struct http_delivery *delivery = user;
     const char *why = NULL;
@@ -250,8 +258,7 @@ static void on_head(void *user, const tdg__web_head_t *head) {
         end_as(delivery, TDG__DELIVERY_NONSENSE, why);
         return;
     }
-    tdg__free(delivery->new_session);
-    if (!tdg__copy(head->session, &delivery->new_session)) {
+    if (!keep_session(delivery, head->session)) {
         end_as(delivery, TDG__DELIVERY_NO_MEMORY, tdg_strerror(TDG_ENOMEM));
         return;
     }
@@ -302,16 +309,16 @@ static void put(struct fields *fields, const char *name, const char *value) {
 
 static void put_common(struct fields *fields, struct http_delivery *delivery) {
     struct http_transport *transport = transport_of(delivery);
-    bool legacy = !tdg__version_modern(delivery->version);
+    const char *session =
+        delivery->initialize ? delivery->new_session : transport->session;
 
     if (delivery->version != TDG__V_UNKNOWN) {
         put(fields, "MCP-Protocol-Version", tdg__version_text(delivery->version));
         transport->version = delivery->version;
     }
-    delivery->with_session =
-        legacy && !delivery->initialize && transport->session != NULL;
+    delivery->with_session = !tdg__version_modern(delivery->version) && session != NULL;
     if (delivery->with_session)
-        put(fields, "Mcp-Session-Id", transport->session);
+        put(fields, "Mcp-Session-Id", session);
 }
 
 /* How much of its time is left; 0: it has no limit; at least 1. */

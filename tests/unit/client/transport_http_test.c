@@ -476,6 +476,30 @@ static void a_legacy_stream_goes_on_after_its_retry(void **state) {
     assert_true(request(f, 3, "\r\nLast-Event-ID: e-2\r\n")); /* e-3 was cut */
 }
 
+/* The id of the session comes with the first head, and the response with a later one. */
+static void a_stream_of_initialize_goes_on_in_its_session(void **state) {
+    struct fixture *f = *state;
+    tdg__outgoing_t out = transports_parcel("1", "initialize", "{}");
+    struct note note = {0};
+
+    out.version = TDG__V_UNKNOWN;
+    say((struct answer){
+        .text =
+            HEAD("200 OK", "text/event-stream") "Mcp-Session-Id: s-1"
+                                                "\r\n\r\nretry: 1\nid: e-1\ndata:\n\n"});
+    then_say((struct answer){.text = EVENTS "id: e-2\n" EVENT(NOTICE)});
+    then_say((struct answer){.text = EVENTS EVENT(RESULT)});
+    open_transport(f);
+    transports_send(&f->w, &note, &out);
+    transports_expect(&note, TDG__DELIVERY_DONE, "'result'");
+    assert_false(request(f, 0, "Mcp-Session-Id"));
+    assert_true(request(f, 1, "GET /mcp "));
+    assert_true(request(f, 1, "\r\nMcp-Session-Id: s-1\r\n"));
+    assert_true(request(f, 2, "\r\nMcp-Session-Id: s-1\r\n"));
+    expect(f, JSON LENGTH(36) RESULT, TDG__DELIVERY_DONE, &note);
+    assert_true(request(f, 3, "\r\nMcp-Session-Id: s-1\r\n"));
+}
+
 static void it_goes_on_ten_times_and_no_more(void **state) {
     struct fixture *f = *state;
     struct note note = {0};
@@ -738,6 +762,7 @@ int main(void) {
         TEST(nobody_there_is_away),
         TEST(a_stream_may_be_cut_anywhere),
         TEST(a_legacy_stream_goes_on_after_its_retry),
+        TEST(a_stream_of_initialize_goes_on_in_its_session),
         TEST(it_goes_on_ten_times_and_no_more),
         TEST(it_does_not_go_on_where_that_is_refused_or_late),
         TEST(a_modern_stream_never_goes_on),
