@@ -368,6 +368,32 @@ void tdg__transport_base_tell_ended(tdg__transport_base_t *base) {
         ending(base->base.user);
 }
 
+void tdg__transport_base_lose(tdg__transport_base_t *base, int code, const char *why) {
+    const bool was_opening = base->opening != NULL;
+
+    if (base->over || base->closing)
+        return;
+    base->over = true;
+    base->kind->leave(base);
+    tdg__transport_base_break(base, why);
+    if (was_opening)
+        tdg__transport_base_tell_opened(base, code, why);
+    else if (!base->closing)
+        base->base.calls->lost(base->base.user, why);
+}
+
+void tdg__transport_base_end_session(tdg__transport_t *transport, bool say_so,
+                                     void (*done)(void *user)) {
+    tdg__transport_base_t *base = (tdg__transport_base_t *)transport;
+
+    (void)say_so;
+    base->over = true;
+    base->opening = NULL;
+    base->ending = done;
+    base->kind->leave(base);
+    tdg__transport_base_soon(base);
+}
+
 void tdg__transport_base_cancel(tdg__transport_t *transport, tdg__delivery_t *delivery) {
     assert((tdg__transport_t *)delivery->base == transport);
     (void)transport;

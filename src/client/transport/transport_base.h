@@ -38,6 +38,7 @@ typedef struct tdg__transport_base_kind {
     size_t delivery_size; /* of a struct that begins with a delivery */
     bool http;            /* it needs a URL and `web`; else a program */
     void (*soon)(tdg__transport_base_t *base);  /* see tdg__transport_base_soon() */
+    void (*leave)(tdg__transport_base_t *base); /* one channel: it is over; or NULL */
     void (*turn)(tdg__delivery_t *delivery);    /* its alarm; NULL: as for one channel */
     void (*release)(tdg__delivery_t *delivery); /* frees what is its own; may be NULL */
     void (*done)(tdg__transport_base_t *base);  /* likewise */
@@ -56,6 +57,7 @@ struct tdg__transport_base {
     const tdg__transport_base_kind_t *kind;
     tdg__queue_t deliveries;
     bool closing; /* nothing is reported any more */
+    bool over;    /* one channel: it is lost, or nobody wants it any more */
     void (*opening)(void *user, int code, const char *why); /* until it was called */
     void (*ending)(void *user);                             /* likewise */
     void (*closed)(void *arg);
@@ -78,6 +80,8 @@ void tdg__transport_base_tell_ended(tdg__transport_base_t *base);
 
 /* For the table: the `cancel` of all of them, and what those over HTTP share. */
 void tdg__transport_base_cancel(tdg__transport_t *transport, tdg__delivery_t *delivery);
+void tdg__transport_base_end_session(tdg__transport_t *transport, bool say_so,
+                                     void (*done)(void *user)); /* of one channel */
 void tdg__transport_base_distrust(tdg__transport_t *transport);
 bool tdg__transport_base_renew(tdg__transport_t *transport);
 void tdg__transport_base_close(tdg__transport_t *transport, void (*closed)(void *arg),
@@ -131,6 +135,10 @@ int tdg__transport_base_read(tdg__transport_base_t *base, const char *text, size
 
 /* All deliveries end as BROKEN. */
 void tdg__transport_base_break(tdg__transport_base_t *base, const char *why);
+
+/* The one channel is lost, or could not be opened. Once: all that is under way ends with
+ * it. `code` says why it could not be opened. */
+void tdg__transport_base_lose(tdg__transport_base_t *base, int code, const char *why);
 
 void tdg__transport_base_warn(const tdg__transport_base_t *base, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
