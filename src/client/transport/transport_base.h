@@ -4,7 +4,7 @@
  * alarms, and deferred calls for reports that must not be made inside a function; for
  * those over HTTP, the creation of exchanges; and for those that carry everything over
  * one channel (stdio, the endpoints of 2024-11-05), the delivery that a response belongs
- * to, time-outs, and the end of all deliveries when the channel is lost. */
+ * to, and the end of all deliveries when the channel is lost. */
 #ifndef TDG_CLIENT_TRANSPORT_BASE_H
 #define TDG_CLIENT_TRANSPORT_BASE_H
 
@@ -19,9 +19,7 @@ struct tdg__delivery {
     tdg__timer_t alarm;
     tdg__delivery_calls_t calls;
     void *user;
-    uint64_t began_ms;
-    uint32_t timeout_ms; /* 0: none */
-    bool told_opened, written;
+    bool told_opened;
     bool gone;     /* nothing of it is reported any more */
     unsigned busy; /* its memory stays until this is 0 */
     /* As far as it is known. With an `end` other than DONE it ends so at its next turn. */

@@ -227,11 +227,7 @@ static int send_(tdg__transport_t *base, const tdg__outgoing_t *out,
         *ret = delivery;
         return 0;
     }
-    delivery->written = true; /* all that its next turn can mean is that time is over */
-    rv = begin_post(transport, delivery, out);
-    if (rv == 0 && delivery->timeout_ms != 0)
-        tdg__delivery_alarm(delivery, delivery->began_ms + delivery->timeout_ms);
-    return tdg__delivery_begun(delivery, rv, ret);
+    return tdg__delivery_begun(delivery, begin_post(transport, delivery, out), ret);
 }
 
 static void done(tdg__transport_base_t *base) {
