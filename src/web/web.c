@@ -151,20 +151,23 @@ static void schedule(tdg__web_exchange_t *exchange) {
 static void on_time(uv_timer_t *timer) {
     tdg__web_exchange_t *exchange = timer->data;
     struct limit limit;
+    uint64_t at;
 
     if (exchange->code != 0) {
         end(exchange, exchange->code, exchange->why);
         return;
     }
     limit = next_limit(exchange);
-    if (limit.ms == 0 || limit.from + limit.ms > uv_now(exchange->web->loop)) {
+    at = limit.from + limit.ms;
+    if (limit.ms == 0 || at > uv_now(exchange->web->loop)) {
         schedule(exchange);
         return;
     }
     /* Timers come before sockets. Where the loop was kept busy, what would have been in
-     * time may still lie in the socket: look there first. */
-    if (!exchange->late) {
-        exchange->late = true;
+     * time may still lie in the socket: look there first, but once for each end: what
+     * comes now moves that of the silence, and no other. */
+    if (exchange->late_ms != at) {
+        exchange->late_ms = at;
         uv_timer_start(timer, on_time, 1, 0);
         return;
     }
@@ -186,7 +189,6 @@ void tdg__web_exchange_set_quiet(tdg__web_exchange_t *exchange,
 
 static void came(tdg__web_exchange_t *exchange) {
     exchange->last_ms = uv_now(exchange->web->loop);
-    exchange->late = false;
 }
 
 /* Whether a redirect that leads so far is followed. */

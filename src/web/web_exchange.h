@@ -73,7 +73,7 @@ struct tdg__web_exchange {
     char said[CURL_ERROR_SIZE];
 
     uint64_t begun_ms, last_ms; /* last_ms: when something came */
-    bool late;                  /* a time was over when last looked at */
+    uint64_t late_ms;           /* the end of the limit that was over at the last look */
 
     int code; /* it cannot begin: why */
     char why[TDG__WEB_WHY];

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { MINUTE_MS = 60000, MAX_FLOOR_MS = 600000 };
+enum { MINUTE_MS = 60000, MAX_FLOOR_MS = 600000, STEP_MS = 100 };
 
 void tdg__backoff_init(tdg__backoff_t *backoff, uint32_t first_ms, uint32_t max_ms,
                        uint32_t per_minute) {
@@ -21,9 +21,17 @@ void tdg__backoff_floor(tdg__backoff_t *backoff, int64_t ms) {
     backoff->floor_ms = ms < MAX_FLOOR_MS ? (uint32_t)ms : MAX_FLOOR_MS;
 }
 
-void tdg__backoff_floor_once(tdg__backoff_t *backoff, int64_t ms) {
-    if (backoff->once_ms < ms)
-        backoff->once_ms = ms < MAX_FLOOR_MS ? (uint32_t)ms : MAX_FLOOR_MS;
+/* In steps, so that what is refused one by one is tried again together. */
+int64_t tdg__backoff_earliest(const tdg__backoff_t *backoff, int64_t now_ms,
+                              int64_t retry_after_ms) {
+    int64_t wait =
+        retry_after_ms > backoff->floor_ms ? retry_after_ms : backoff->floor_ms;
+
+    if (wait <= 0)
+        return now_ms;
+    if (wait > MAX_FLOOR_MS)
+        wait = MAX_FLOOR_MS;
+    return (now_ms + wait + STEP_MS - 1) / STEP_MS * STEP_MS;
 }
 
 void tdg__backoff_up(tdg__backoff_t *backoff, int64_t now_ms) {
@@ -82,9 +90,6 @@ int64_t tdg__backoff_next(tdg__backoff_t *backoff, int64_t now_ms, uint64_t rand
         backoff->failures++;
     if (wait < backoff->floor_ms)
         wait = backoff->floor_ms;
-    if (wait < backoff->once_ms)
-        wait = backoff->once_ms;
-    backoff->once_ms = 0;
     at = allowed(backoff, now_ms + wait);
     remember(backoff, at);
     return at;

@@ -14,7 +14,6 @@ enum { TDG__BACKOFF_MAX_PER_MINUTE = 120, TDG__BACKOFF_STEADY_MS = 10000 };
 typedef struct tdg__backoff {
     uint32_t first_ms, max_ms, per_minute;
     uint32_t floor_ms;   /* what the server asked for last; 0: nothing */
-    uint32_t once_ms;    /* the same, for the next wait alone */
     uint32_t failures;   /* in a row */
     int64_t up_since_ms; /* -1: not up */
     int64_t attempts[TDG__BACKOFF_MAX_PER_MINUTE]; /* when: the last ones, sorted */
@@ -28,8 +27,10 @@ void tdg__backoff_init(tdg__backoff_t *backoff, uint32_t first_ms, uint32_t max_
  * to ten minutes. */
 void tdg__backoff_floor(tdg__backoff_t *backoff, int64_t ms);
 
-/* The same for the next wait alone; the longest one counts. */
-void tdg__backoff_floor_once(tdg__backoff_t *backoff, int64_t ms);
+/* When the server allows to try again what has failed now: `retry_after_ms` is what it
+ * asked for this one (-1: nothing), bounded likewise. */
+int64_t tdg__backoff_earliest(const tdg__backoff_t *backoff, int64_t now_ms,
+                              int64_t retry_after_ms);
 
 /* It worked. Only what has lasted TDG__BACKOFF_STEADY_MS by the time it fails makes the
  * waits short again: a server that accepts and closes at once is not met with a storm. */

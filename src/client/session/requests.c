@@ -178,7 +178,6 @@ static int compose(tdg__client_request_t *request, tdg__version_t version,
 static int send_text(tdg__client_request_t *request, tdg__version_t version,
                      const tdg__text_t *text) {
     tdg__core_t *core = request->core;
-    int64_t left = request->deadline - tdg__core_now(core);
     const char *method = method_for(request, version);
     const tdg__outgoing_t out = {
         .id = request->id,
@@ -191,7 +190,6 @@ static int send_text(tdg__client_request_t *request, tdg__version_t version,
         .len = text->len,
         .version = version,
         .stream = request->stream != NULL,
-        .timeout_ms = (uint32_t)(left > 0 ? left : 1),
     };
 
     request->transport = core->transport;

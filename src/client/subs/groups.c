@@ -104,6 +104,7 @@ static int create(tdg__core_t *core, json_t *options, char *key, int64_t since_m
     group->options = json_incref(options);
     group->key = key;
     group->since_ms = since_ms;
+    group->retry_ms = INT64_MAX;
     *end = group;
     *ret = group;
     return 0;

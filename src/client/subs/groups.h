@@ -15,14 +15,14 @@ struct tdg__sub_group {
     json_t *options; /* dev.tidings/options; NULL: none */
     char *key;       /* the same as text; "" for none */
     int64_t since_ms;
-    size_t count; /* subscriptions */
+    size_t count;     /* subscriptions */
+    int64_t retry_ms; /* waits for the retry timer: not before; INT64_MAX: it does not */
 
     tdg__sub_stream_t *live;  /* acknowledged */
     tdg__sub_stream_t *fresh; /* not yet */
     tdg__sub_stream_t *old;   /* was replaced, and is still listened to for a moment */
     bool dirty;   /* what it has differs from what the newest listen asks for */
     bool gap;     /* nobody listened for a while */
-    bool waits;   /* for the retry timer */
     bool left;    /* a subscription has gone to another group */
     bool refused; /* a check was: the next stream goes on with its wait */
     bool checked; /* `live` is silent: what `fresh` brings shows whether it lives */

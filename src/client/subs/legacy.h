@@ -50,6 +50,7 @@ struct tdg__legacy_get {
     tdg__legacy_get_request_t *now; /* one of them */
     tdg__legacy_get_state_t state;  /* of `now` */
     tdg__legacy_get_check_t check;  /* what the other is */
+    int64_t retry_ms;               /* WAITING: not before */
     bool gap;                       /* nobody listened for a while */
     bool renewed;                   /* the token, since it was open last */
     bool lazy_head;                 /* the server sends the head with the first event */
@@ -69,7 +70,7 @@ int tdg__legacy_get_init(tdg__core_t *core);
 void tdg__legacy_get_done(tdg__core_t *core);
 void tdg__legacy_get_work(tdg__core_t *core); /* opens it where there is to be one */
 void tdg__legacy_get_drop(tdg__core_t *core);
-void tdg__legacy_get_retry(tdg__core_t *core);       /* it has waited long enough */
+void tdg__legacy_get_retry(tdg__core_t *core);       /* where it has waited long enough */
 bool tdg__legacy_get_ready(const tdg__core_t *core); /* it is open, or none is needed */
 
 #endif

@@ -77,8 +77,11 @@ bool tdg__legacy_get_ready(const tdg__core_t *core) {
 }
 
 void tdg__legacy_get_retry(tdg__core_t *core) {
-    if (core->subs->get.state == TDG__LEGACY_GET_WAITING)
-        enter(&core->subs->get, TDG__LEGACY_GET_CLOSED);
+    struct tdg__legacy_get *get = &core->subs->get;
+
+    if (get->state == TDG__LEGACY_GET_WAITING &&
+        tdg__subs_retry_now(core, &get->retry_ms))
+        enter(get, TDG__LEGACY_GET_CLOSED);
 }
 
 static tdg__legacy_get_request_t *other_of(struct tdg__legacy_get *get) {
@@ -226,7 +229,7 @@ static void on_event_id(void *user, const char *id) {
 
 static void try_later(tdg__core_t *core, int64_t retry_after_ms) {
     enter(&core->subs->get, TDG__LEGACY_GET_WAITING);
-    tdg__subs_retry(core, retry_after_ms);
+    core->subs->get.retry_ms = tdg__subs_retry(core, retry_after_ms);
 }
 
 static void barred(tdg__core_t *core, const tdg__delivery_report_t *report,

@@ -37,7 +37,7 @@ void tdg__legacy_subs_queue(tdg__core_t *core, tdg__sub_t *sub) {
 bool tdg__legacy_subs_well(const tdg__core_t *core) {
     const struct tdg__subs *subs = core->subs;
 
-    return tdg__queue_is_empty(&subs->todo) && subs->requests == 0 && subs->failed == 0 &&
+    return tdg__queue_is_empty(&subs->todo) && subs->requests == 0 &&
            tdg__legacy_get_ready(core);
 }
 
@@ -117,7 +117,7 @@ static void not_subscribed(tdg__sub_t *sub, const tdg__outcome_t *outcome,
         tdg__connect_give_up(core, outcome->code, outcome->failure->message);
     } else if (tdg__subs_transient(outcome)) {
         tdg__sub_put_off(core, sub, outcome->failure);
-        tdg__sub_retry(core, outcome->retry_after_ms);
+        sub->retry_ms = tdg__subs_retry(core, outcome->retry_after_ms);
     } else if (outdated) {
         tdg__legacy_subs_queue(core, sub);
     } else {
@@ -205,7 +205,9 @@ static void send_next(tdg__core_t *core, tdg__sub_t *sub) {
     }
     rv = gone ? send_unsubscribe(core, sub) : send_subscribe(core, sub);
     if (rv < 0) {
-        tdg__sub_retry(core, -1);
+        if (!gone)
+            tdg__sub_put_off(core, sub, NULL);
+        sub->retry_ms = tdg__subs_retry(core, -1);
         return;
     }
     sub->sending = TDG__SENDING_SENT;
@@ -290,7 +292,6 @@ void tdg__legacy_subs_down(tdg__core_t *core) {
         }
     }
     subs->cursor[0] = '\0';
-    subs->failed = 0;
     if (subs->era == TDG_ERA_LEGACY) { /* that of the core may be in doubt now */
         subs->list_gap |= subs->lists;
         core->ours =

@@ -179,7 +179,7 @@ static void put_off_some(const tdg__sub_stream_t *stream, const json_t *refused)
             tdg__gap_mark(sub);
         }
         tdg__sub_put_off(core, sub, &failure);
-        tdg__sub_retry(core, -1);
+        sub->retry_ms = tdg__subs_retry(core, -1);
     }
 }
 

@@ -110,21 +110,21 @@ static void lose(tdg__core_t *core, tdg__sub_group_t *group) {
 void tdg__sub_streams_down(tdg__core_t *core) {
     for (tdg__sub_group_t *group = core->subs->groups; group != NULL;
          group = group->next) {
-        if (group->live != NULL || group->fresh != NULL || group->waits)
+        if (group->live != NULL || group->fresh != NULL || group->retry_ms != INT64_MAX)
             group->dirty = true;
         if (group->live != NULL)
             lose(core, group);
         tdg__sub_stream_drop(&group->live);
         tdg__sub_stream_drop(&group->fresh);
         tdg__sub_stream_drop(&group->old);
-        group->waits = group->checked = false;
+        group->retry_ms = INT64_MAX;
+        group->checked = false;
     }
 }
 
 static void try_later(tdg__core_t *core, tdg__sub_group_t *group,
                       int64_t retry_after_ms) {
-    group->waits = true;
-    tdg__subs_retry(core, retry_after_ms);
+    group->retry_ms = tdg__subs_retry(core, retry_after_ms);
 }
 
 /* The server does not know listen at all: has another one taken its place? A legacy one
@@ -481,7 +481,8 @@ static void close_group(tdg__core_t *core, tdg__sub_group_t *group) {
     }
     tdg__sub_stream_drop(&group->fresh);
     group->left = false;
-    group->dirty = group->gap = group->waits = group->checked = false;
+    group->dirty = group->gap = group->checked = false;
+    group->retry_ms = INT64_MAX;
     tdg__lifesign_rest(core, &group->life);
     group->cursor[0] = '\0';
     tdg__waiters_settle(core, &group->waiters, 0, NULL);
@@ -489,10 +490,11 @@ static void close_group(tdg__core_t *core, tdg__sub_group_t *group) {
 
 static void work_on(tdg__core_t *core, tdg__sub_group_t *group) {
     bool plain = group == core->subs->groups, some_new;
+    bool busy = group->fresh != NULL || group->retry_ms != INT64_MAX;
     uint32_t serial;
     json_t *uris;
 
-    if (!group->dirty || (group->count > 0 && (group->fresh != NULL || group->waits)))
+    if (!group->dirty || (group->count > 0 && busy))
         return;
 
     /* What the one before may still bring is waited for. */
@@ -510,7 +512,7 @@ static void work_on(tdg__core_t *core, tdg__sub_group_t *group) {
         close_group(core, group);
         return;
     }
-    if (group->fresh != NULL || group->waits) {
+    if (busy) {
         json_decref(uris);
         return;
     }

@@ -82,6 +82,7 @@ tdg__sub_t *tdg__sub_create(tdg__core_t *core, const char *uri, size_t len) {
     sub->len = len;
     sub->hash = (uint32_t)tdg__hash(&subs->key, uri, len);
     sub->heard_ms = tdg__core_now(core);
+    sub->retry_ms = INT64_MAX;
     tdg__map_insert(&subs->by_uri, sub->hash, id);
     return sub;
 }
@@ -200,6 +201,7 @@ void tdg__sub_put_off(tdg__core_t *core, tdg__sub_t *sub, const tdg_failure_t *f
 }
 
 void tdg__sub_clear_put_off(tdg__core_t *core, tdg__sub_t *sub) {
+    sub->retry_ms = INT64_MAX;
     if (!sub->put_off)
         return;
     sub->put_off = false;
@@ -207,11 +209,6 @@ void tdg__sub_clear_put_off(tdg__core_t *core, tdg__sub_t *sub) {
     sub->refusal = NULL;
     core->counts.retrying--;
     core->subs->put_off -= sub->ever_live ? 1 : 0;
-}
-
-void tdg__sub_retry(tdg__core_t *core, int64_t retry_after_ms) {
-    core->subs->failed++;
-    tdg__subs_retry(core, retry_after_ms);
 }
 
 void tdg__sub_missed(tdg__core_t *core, tdg__sub_t *sub) {
@@ -273,6 +270,8 @@ void tdg__sub_place(tdg__core_t *core, tdg__sub_t *sub) {
     }
     if (sub->state == TDG__SUB_LIVE)
         return;
+    if (sub->retry_ms != INT64_MAX && sub->retry_ms > tdg__core_now(core))
+        return; /* the retry timer comes back to it */
 
     if (!can_subscribe(core)) {
         tdg__sub_refused(

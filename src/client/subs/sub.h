@@ -119,7 +119,9 @@ struct tdg__sub {
     bool ever_live;   /* was acknowledged or polled once: its end is an event */
     bool reread;      /* option: read after every update */
     bool awaits;      /* option: also if the resource does not exist yet */
-    bool put_off;     /* refused temporarily: requested again later */
+    bool put_off;     /* refused temporarily: requested again later, ... */
+    int64_t retry_ms; /* ... if it waits alone for the retry timer, not before this time;
+                         else INT64_MAX */
     bool gap;         /* changes may have been missed; not reported yet (gaps.c) */
     bool compare_gap; /* such a gap is reported only if the content differs (gaps.c) */
     tdg__waiter_t *waiters;
@@ -230,7 +232,6 @@ void tdg__sub_refused(tdg__core_t *core, tdg__sub_t *sub, int code,
 /* The server refuses it for a temporary reason: the client retries later. */
 void tdg__sub_put_off(tdg__core_t *core, tdg__sub_t *sub, const tdg_failure_t *failure);
 void tdg__sub_clear_put_off(tdg__core_t *core, tdg__sub_t *sub);
-void tdg__sub_retry(tdg__core_t *core, int64_t retry_after_ms); /* those put off */
 
 /* A check has found a change that was not reported, or cannot rule one out. */
 void tdg__sub_missed(tdg__core_t *core, tdg__sub_t *sub);

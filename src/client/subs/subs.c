@@ -33,14 +33,15 @@ static bool all_well(const tdg__core_t *core) {
 
     if (!subs->up)
         return false;
-    if (core->era != TDG_ERA_MODERN)
-        return tdg__legacy_subs_well(core);
     if (subs->put_off > 0)
         return false;
+    if (core->era != TDG_ERA_MODERN)
+        return tdg__legacy_subs_well(core);
 
     for (const tdg__sub_group_t *group = subs->groups; group != NULL;
          group = group->next) {
-        if (group->live == NULL && (group->dirty || group->fresh != NULL || group->waits))
+        if (group->live == NULL &&
+            (group->dirty || group->fresh != NULL || group->retry_ms != INT64_MAX))
             return false;
     }
     return true;
@@ -72,13 +73,29 @@ bool tdg__subs_transient(const tdg__outcome_t *outcome) {
     return failure->http_status < 400;
 }
 
-void tdg__subs_retry(tdg__core_t *core, int64_t retry_after_ms) {
+int64_t tdg__subs_retry(tdg__core_t *core, int64_t retry_after_ms) {
     struct tdg__subs *subs = core->subs;
+    int64_t at =
+        tdg__backoff_earliest(&core->backoff, tdg__core_now(core), retry_after_ms);
 
-    if (retry_after_ms >= 0)
-        tdg__backoff_floor_once(&core->backoff, retry_after_ms);
-    subs->retry_wanted = true;
+    if (at < subs->allowed_ms)
+        subs->allowed_ms = at;
+    subs->failed = true;
     tdg__subs_kick(core);
+    return at;
+}
+
+/* What fails while an attempt is planned joins that one. */
+static void plan_attempt(tdg__core_t *core) {
+    struct tdg__subs *subs = core->subs;
+    int64_t now = tdg__core_now(core);
+
+    subs->failed = false;
+    if (subs->told_down && (core->client->flags & TDG_CLIENT_ONE_LIFE) != 0)
+        /* Over HTTP the stream is what can be lost. */
+        tdg__connect_give_up(core, TDG_EUNREACHABLE, "the stream of updates was lost");
+    else if (subs->attempt_ms < now)
+        subs->attempt_ms = tdg__backoff_next(&core->backoff, now, tdg__core_random(core));
 }
 
 /* Not before `soon`: when a channel goes that everything shares, its streams end first,
@@ -86,17 +103,24 @@ void tdg__subs_retry(tdg__core_t *core, int64_t retry_after_ms) {
 static void arm_retry(tdg__core_t *core) {
     struct tdg__subs *subs = core->subs;
 
-    if (!subs->retry_wanted || subs->retry.timer.pos != 0)
-        return;
-    subs->retry_wanted = false;
-    if (subs->told_down && (core->client->flags & TDG_CLIENT_ONE_LIFE) != 0) {
-        /* Over HTTP the stream is what can be lost. */
-        tdg__connect_give_up(core, TDG_EUNREACHABLE, "the stream of updates was lost");
-        return;
+    if (subs->failed)
+        plan_attempt(core);
+    if (!subs->stopped && subs->allowed_ms != INT64_MAX)
+        tdg__core_timer_at(core, &subs->retry,
+                           subs->attempt_ms > subs->allowed_ms ? subs->attempt_ms
+                                                               : subs->allowed_ms);
+}
+
+bool tdg__subs_retry_now(tdg__core_t *core, int64_t *retry_ms) {
+    struct tdg__subs *subs = core->subs;
+
+    if (*retry_ms <= tdg__core_now(core)) {
+        *retry_ms = INT64_MAX;
+        return true;
     }
-    tdg__core_timer_at(
-        core, &subs->retry,
-        tdg__backoff_next(&core->backoff, tdg__core_now(core), tdg__core_random(core)));
+    if (*retry_ms < subs->allowed_ms)
+        subs->allowed_ms = *retry_ms;
+    return false;
 }
 
 static void on_retry(tdg__core_t *core, tdg__core_timer_t *timer) {
@@ -104,15 +128,15 @@ static void on_retry(tdg__core_t *core, tdg__core_timer_t *timer) {
     tdg__sub_t *sub;
 
     (void)timer;
+    subs->attempt_ms = 0;
+    subs->allowed_ms = INT64_MAX;
     for (tdg__sub_group_t *group = subs->groups; group != NULL; group = group->next) {
-        if (group->waits)
+        if (tdg__subs_retry_now(core, &group->retry_ms))
             group->dirty = true;
-        group->waits = false;
     }
     tdg__legacy_get_retry(core);
-    if (subs->failed > 0) {
-        subs->failed = 0;
-        for (uint32_t id = 0; (sub = tdg__subs_next(subs, &id)) != NULL;)
+    for (uint32_t id = 0; (sub = tdg__subs_next(subs, &id)) != NULL;) {
+        if (tdg__subs_retry_now(core, &sub->retry_ms))
             tdg__sub_place(core, sub);
     }
     tdg__subs_kick(core);
@@ -157,12 +181,9 @@ static void up(tdg__core_t *core) {
     if (subs->stopped)
         return;
     subs->up = true;
-    subs->failed = 0;
     /* Where the era has turned out to be another one, so have those that wait. */
     tdg__waiters_move(modern ? &subs->list_waiters : &subs->groups->waiters,
                       modern ? &subs->groups->waiters : &subs->list_waiters);
-    for (tdg__sub_group_t *group = subs->groups; group != NULL; group = group->next)
-        group->waits = false;
     subs->groups->dirty = subs->groups->dirty || subs->lists != 0;
     for (uint32_t id = 0; (sub = tdg__subs_next(subs, &id)) != NULL;) {
         /* What one era knows of a gap the other does not. */
@@ -183,7 +204,9 @@ static void down(tdg__core_t *core, int code, const char *why) {
     tdg__sub_t *sub;
 
     subs->up = false;
-    subs->retry_wanted = false;
+    subs->failed = false;
+    subs->attempt_ms = 0;
+    subs->allowed_ms = INT64_MAX;
     tdg__core_timer_stop(core, &subs->retry);
     tdg__sub_streams_down(core);
     tdg__legacy_subs_down(core);
@@ -249,6 +272,7 @@ static int init(tdg__core_t *core) {
     tdg__queue_init(&subs->collected);
     tdg__queue_init(&subs->heard);
     subs->overlap_end = INT64_MIN / 2;
+    subs->allowed_ms = INT64_MAX;
     tdg__map_init(&subs->by_uri);
     tdg__pool_init(&subs->pool, (sizeof(tdg__sub_t) + 7) / 8 * 8);
     subs->key.k0 = tdg__core_random(core);

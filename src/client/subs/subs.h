@@ -32,9 +32,11 @@ struct tdg__subs {
     size_t template_count, wild_count; /* wild: templates that we cannot read */
 
     tdg__core_timer_t soon;   /* see above */
-    tdg__core_timer_t retry;  /* of everything that is down */
     tdg__core_timer_t settle; /* collected events are due */
-    bool retry_wanted;        /* it is to be armed soon */
+    tdg__core_timer_t retry;  /* of what was lost or refused: at the later one of ... */
+    int64_t attempt_ms;       /* ... the attempt that the backoff has planned, 0: none, */
+    int64_t allowed_ms;       /* ... and the first `retry_ms`; INT64_MAX: nothing waits */
+    bool failed;              /* something has: soon, an attempt is to be planned */
     bool up;                  /* requests go through */
     bool stopped;
     bool told_down;
@@ -64,7 +66,6 @@ struct tdg__subs {
 
     tdg__queue_t todo; /* legacy: to be (un)subscribed */
     size_t requests;   /* of these in flight */
-    size_t failed;     /* to be tried again with the retry timer */
     size_t put_off;    /* subscriptions that are put off and were live before */
     struct tdg__legacy_get get;
     char cursor[TDG__CURSOR_MAX + 1]; /* of the legacy session */
@@ -89,8 +90,13 @@ void tdg__subs_compare(const tdg__core_t *core, const tdg__sub_group_t *group);
 void tdg__subs_tell_down(tdg__core_t *core, int code, const char *why);
 void tdg__subs_check_up(tdg__core_t *core);
 
-/* Tries what is down again in due time. */
-void tdg__subs_retry(tdg__core_t *core, int64_t retry_after_ms);
+/* Something was lost, or refused for now: it is tried again with the retry timer, but not
+ * before the returned time, which its owner keeps as `retry_ms` (INT64_MAX: it does not
+ * wait). `retry_after_ms`: what the server asked for; -1: nothing. */
+int64_t tdg__subs_retry(tdg__core_t *core, int64_t retry_after_ms);
+
+/* For the retry timer: ends a wait that is over. Returns whether it was one. */
+bool tdg__subs_retry_now(tdg__core_t *core, int64_t *retry_ms);
 
 /* Whether an attempt that ended so may well succeed later. */
 bool tdg__subs_transient(const tdg__outcome_t *outcome);

@@ -48,8 +48,6 @@ int tdg__delivery_create(tdg__transport_base_t *base, const tdg__outgoing_t *out
     delivery->base = base;
     delivery->calls = *calls;
     delivery->user = user;
-    delivery->began_ms = tdg__transport_base_now();
-    delivery->timeout_ms = out->stream ? 0 : out->timeout_ms;
     delivery->report.retry_after_ms = -1;
     strcpy(delivery->id, id);
     tdg__queue_append(&base->deliveries, &delivery->in_deliveries);
@@ -173,18 +171,12 @@ bool tdg__delivery_opened(tdg__delivery_t *delivery, int status) {
     return tdg__delivery_leave(delivery);
 }
 
-/* Of a delivery on a channel: first it was written, then its time is over. */
+/* Of a delivery on a channel: it was written. */
 static void delivery_turn(tdg__delivery_t *delivery) {
     if (delivery->report.end != TDG__DELIVERY_DONE) {
         tdg__delivery_end(delivery, delivery->report.end, delivery->report.error);
-    } else if (delivery->written) {
-        tdg__delivery_end(delivery, TDG__DELIVERY_TIMEOUT, "no response in time");
-    } else if (tdg__delivery_opened(delivery, 0)) {
-        delivery->written = true;
-        if (delivery->id[0] == '\0')
-            tdg__delivery_end(delivery, TDG__DELIVERY_DONE, "");
-        else if (delivery->timeout_ms != 0)
-            tdg__delivery_alarm(delivery, delivery->began_ms + delivery->timeout_ms);
+    } else if (tdg__delivery_opened(delivery, 0) && delivery->id[0] == '\0') {
+        tdg__delivery_end(delivery, TDG__DELIVERY_DONE, "");
     }
 }
 
@@ -366,6 +358,32 @@ void tdg__transport_base_tell_ended(tdg__transport_base_t *base) {
     base->ending = NULL;
     if (ending != NULL && !base->closing)
         ending(base->base.user);
+}
+
+void tdg__transport_base_lose(tdg__transport_base_t *base, int code, const char *why) {
+    const bool was_opening = base->opening != NULL;
+
+    if (base->over || base->closing)
+        return;
+    base->over = true;
+    base->kind->leave(base);
+    tdg__transport_base_break(base, why);
+    if (was_opening)
+        tdg__transport_base_tell_opened(base, code, why);
+    else if (!base->closing)
+        base->base.calls->lost(base->base.user, why);
+}
+
+void tdg__transport_base_end_session(tdg__transport_t *transport, bool say_so,
+                                     void (*done)(void *user)) {
+    tdg__transport_base_t *base = (tdg__transport_base_t *)transport;
+
+    (void)say_so;
+    base->over = true;
+    base->opening = NULL;
+    base->ending = done;
+    base->kind->leave(base);
+    tdg__transport_base_soon(base);
 }
 
 void tdg__transport_base_cancel(tdg__transport_t *transport, tdg__delivery_t *delivery) {

@@ -110,8 +110,8 @@ typedef struct tdg__outgoing {
     const char *text; /* the message as JSON text, one line */
     size_t len;
     tdg__version_t version; /* spoken; UNKNOWN for initialize: no version header */
-    bool stream;            /* modern listen: stays open; no total time-out, `alive` */
-    uint32_t timeout_ms;    /* until the response (stream: until the head) */
+    bool stream;            /* modern listen: stays open, `alive` */
+    uint32_t timeout_ms;    /* HTTP: until it is over; 0: the sender cancels in time */
 } tdg__outgoing_t;
 
 typedef struct tdg__transport_ops {

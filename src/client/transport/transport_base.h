@@ -4,7 +4,7 @@
  * alarms, and deferred calls for reports that must not be made inside a function; for
  * those over HTTP, the creation of exchanges; and for those that carry everything over
  * one channel (stdio, the endpoints of 2024-11-05), the delivery that a response belongs
- * to, time-outs, and the end of all deliveries when the channel is lost. */
+ * to, and the end of all deliveries when the channel is lost. */
 #ifndef TDG_CLIENT_TRANSPORT_BASE_H
 #define TDG_CLIENT_TRANSPORT_BASE_H
 
@@ -19,9 +19,7 @@ struct tdg__delivery {
     tdg__timer_t alarm;
     tdg__delivery_calls_t calls;
     void *user;
-    uint64_t began_ms;
-    uint32_t timeout_ms; /* 0: none */
-    bool told_opened, written;
+    bool told_opened;
     bool gone;     /* nothing of it is reported any more */
     unsigned busy; /* its memory stays until this is 0 */
     /* As far as it is known. With an `end` other than DONE it ends so
@@ -39,6 +37,7 @@ typedef struct tdg__transport_base_kind {
     size_t delivery_size; /* of a struct that begins with a delivery */
     bool http;            /* it needs a URL and `web`; else a program */
     void (*soon)(tdg__transport_base_t *base);  /* see tdg__transport_base_soon() */
+    void (*leave)(tdg__transport_base_t *base); /* one channel: it is over; or NULL */
     void (*turn)(tdg__delivery_t *delivery);    /* its alarm; NULL: as for one channel */
     void (*release)(tdg__delivery_t *delivery); /* frees what is its own; may be NULL */
     void (*done)(tdg__transport_base_t *base);  /* likewise */
@@ -57,6 +56,7 @@ struct tdg__transport_base {
     const tdg__transport_base_kind_t *kind;
     tdg__queue_t deliveries;
     bool closing; /* nothing is reported any more */
+    bool over;    /* one channel: it is lost, or nobody wants it any more */
     void (*opening)(void *user, int code, const char *why); /* until it was called */
     void (*ending)(void *user);                             /* likewise */
     void (*closed)(void *arg);
@@ -79,6 +79,8 @@ void tdg__transport_base_tell_ended(tdg__transport_base_t *base);
 
 /* For the table: the `cancel` of all of them, and what those over HTTP share. */
 void tdg__transport_base_cancel(tdg__transport_t *transport, tdg__delivery_t *delivery);
+void tdg__transport_base_end_session(tdg__transport_t *transport, bool say_so,
+                                     void (*done)(void *user)); /* of one channel */
 void tdg__transport_base_distrust(tdg__transport_t *transport);
 bool tdg__transport_base_renew(tdg__transport_t *transport);
 void tdg__transport_base_close(tdg__transport_t *transport, void (*closed)(void *arg),
@@ -132,6 +134,10 @@ int tdg__transport_base_read(tdg__transport_base_t *base, const char *text, size
 
 /* All deliveries end as BROKEN. */
 void tdg__transport_base_break(tdg__transport_base_t *base, const char *why);
+
+/* The one channel is lost, or could not be opened. Once: all that is under way ends with
+ * it. `code` says why it could not be opened. */
+void tdg__transport_base_lose(tdg__transport_base_t *base, int code, const char *why);
 
 void tdg__transport_base_warn(const tdg__transport_base_t *base, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -238,6 +238,14 @@ static enum body body_of(const struct http_delivery *delivery,
     return BODY_JSON;
 }
 
+/* The rest of a stream belongs to the session that its beginning has named. */
+static bool keep_session(struct http_delivery *delivery, const char *session) {
+    if (session == NULL && delivery->resuming)
+        return true;
+    tdg__free(delivery->new_session);
+    return tdg__copy(session, &delivery->new_session);
+}
+
 static void on_head(void *user, const tdg__web_head_t *head) {
     struct http_delivery *delivery = user;
     const char *why = NULL;
@@ -250,8 +258,7 @@ static void on_head(void *user, const tdg__web_head_t *head) {
         end_as(delivery, TDG__DELIVERY_NONSENSE, why);
         return;
     }
-    tdg__free(delivery->new_session);
-    if (!tdg__copy(head->session, &delivery->new_session)) {
+    if (!keep_session(delivery, head->session)) {
         end_as(delivery, TDG__DELIVERY_NO_MEMORY, tdg_strerror(TDG_ENOMEM));
         return;
     }
@@ -302,26 +309,16 @@ static void put(struct fields *fields, const char *name, const char *value) {
 
 static void put_common(struct fields *fields, struct http_delivery *delivery) {
     struct http_transport *transport = transport_of(delivery);
-    bool legacy = !tdg__version_modern(delivery->version);
+    const char *session =
+        delivery->initialize ? delivery->new_session : transport->session;
 
     if (delivery->version != TDG__V_UNKNOWN) {
         put(fields, "MCP-Protocol-Version", tdg__version_text(delivery->version));
         transport->version = delivery->version;
     }
-    delivery->with_session =
-        legacy && !delivery->initialize && transport->session != NULL;
+    delivery->with_session = !tdg__version_modern(delivery->version) && session != NULL;
     if (delivery->with_session)
-        put(fields, "Mcp-Session-Id", transport->session);
-}
-
-/* How much of its time is left; 0: it has no limit; at least 1. */
-static uint32_t time_left(const struct http_delivery *delivery) {
-    uint64_t until = delivery->base.began_ms + delivery->base.timeout_ms;
-    uint64_t now = tdg__transport_base_now();
-
-    if (delivery->base.timeout_ms == 0)
-        return 0;
-    return until > now ? (uint32_t)(until - now) : 1;
+        put(fields, "Mcp-Session-Id", session);
 }
 
 static int begin(struct http_delivery *delivery, tdg__web_request_t *request,
@@ -336,13 +333,12 @@ static int begin(struct http_delivery *delivery, tdg__web_request_t *request,
 }
 
 static int begin_get(struct http_delivery *delivery, const char *after,
-                     uint32_t head_timeout_ms, uint32_t total_timeout_ms) {
+                     uint32_t head_timeout_ms) {
     struct fields fields = {.count = 0};
     tdg__web_request_t request = {
         .method = TDG__WEB_GET,
         .accept = "text/event-stream",
         .head_timeout_ms = head_timeout_ms,
-        .total_timeout_ms = total_timeout_ms,
     };
 
     put_common(&fields, delivery);
@@ -357,8 +353,7 @@ static int begin_post(struct http_delivery *delivery, const tdg__outgoing_t *out
         .accept = "application/json, text/event-stream",
         .body = out->text,
         .body_len = out->len,
-        .head_timeout_ms = out->stream ? out->timeout_ms : 0,
-        .total_timeout_ms = out->stream ? 0 : out->timeout_ms,
+        .total_timeout_ms = out->timeout_ms,
     };
     char *name = NULL;
     int rv;
@@ -387,15 +382,11 @@ static bool may_resume(const struct http_delivery *delivery) {
 
 /* A millisecond more, because both ends of the wait are rounded down. */
 static void resume_later(struct http_delivery *delivery) {
-    uint64_t at = tdg__transport_base_now() + delivery->retry_ms + 1;
-
-    if (delivery->base.timeout_ms != 0 &&
-        at > delivery->base.began_ms + delivery->base.timeout_ms)
-        at = delivery->base.began_ms + delivery->base.timeout_ms;
     delivery->resumes++;
     delivery->resuming = true;
     delivery->body = BODY_NO_HEAD;
-    tdg__delivery_alarm(&delivery->base, at);
+    tdg__delivery_alarm(&delivery->base,
+                        tdg__transport_base_now() + delivery->retry_ms + 1);
 }
 
 /* The alarm: the body of an error does not come, or it is time to go on. */
@@ -411,11 +402,7 @@ static void on_turn(tdg__delivery_t *base) {
         end_as(delivery, base->report.end, base->report.error);
         return;
     }
-    if (time_left(delivery) == 1) {
-        end_as(delivery, TDG__DELIVERY_TIMEOUT, "no response in time");
-        return;
-    }
-    rv = begin_get(delivery, delivery->last_id, 0, time_left(delivery));
+    rv = begin_get(delivery, delivery->last_id, 0);
     if (rv < 0)
         end_as(delivery, TDG__DELIVERY_NO_MEMORY, tdg_strerror(rv));
 }
@@ -581,7 +568,7 @@ static int listen_(tdg__transport_t *base, const char *after, tdg__version_t ver
         return rv;
     delivery->listen = true;
     delivery->event_id = event_id;
-    return tdg__delivery_begun(&delivery->base, begin_get(delivery, after, LISTEN_MS, 0),
+    return tdg__delivery_begun(&delivery->base, begin_get(delivery, after, LISTEN_MS),
                                ret);
 }
 

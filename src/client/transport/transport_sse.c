@@ -23,32 +23,17 @@ struct sse_transport {
     char *endpoint;             /* NULL: not known yet */
     tdg__web_exchange_t *stream;
     tdg__sse_reader_t sse;
-    bool over; /* the stream is lost, or nobody wants it any more */
 };
 
 /* ---- The stream --------------------------------------------------------- */
 
-static void leave_stream(struct sse_transport *transport) {
-    transport->over = true;
+static void leave(tdg__transport_base_t *base) {
+    struct sse_transport *transport = (struct sse_transport *)base;
+
     tdg__sse_reader_stop(&transport->sse);
     if (transport->stream != NULL)
         tdg__web_exchange_cancel(transport->stream);
     transport->stream = NULL;
-}
-
-/* Once: it could not be opened, or everything that was under way ends with it. */
-static void lose(struct sse_transport *transport, int code, const char *why) {
-    tdg__transport_base_t *base = &transport->base;
-    bool was_opening = base->opening != NULL;
-
-    if (transport->over || base->closing)
-        return;
-    leave_stream(transport);
-    tdg__transport_base_break(base, why);
-    if (was_opening)
-        tdg__transport_base_tell_opened(base, code, why);
-    else if (!base->closing)
-        base->base.calls->lost(base->base.user, why);
 }
 
 static void on_endpoint(struct sse_transport *transport, const char *text) {
@@ -70,7 +55,8 @@ static void on_endpoint(struct sse_transport *transport, const char *text) {
     tdg__web_url_done(&home);
     tdg__web_url_done(&there);
     if (rv < 0) {
-        lose(transport, rv, rv == TDG_ENOMEM ? tdg_strerror(rv) : why);
+        tdg__transport_base_lose(&transport->base, rv,
+                                 rv == TDG_ENOMEM ? tdg_strerror(rv) : why);
         return;
     }
     tdg__web_exchange_set_quiet(transport->stream, 0); /* the core looks after it now */
@@ -80,19 +66,19 @@ static void on_endpoint(struct sse_transport *transport, const char *text) {
 static void on_event(void *user, const tdg__sse_reader_event_t *event) {
     struct sse_transport *transport = user;
 
-    if (!event->has_data || transport->over || transport->base.closing)
+    if (!event->has_data || transport->base.over || transport->base.closing)
         return;
     if (strcmp(event->name, "endpoint") == 0)
         on_endpoint(transport, event->data);
     else if (event->len > 0 && strcmp(event->name, "message") == 0 &&
              tdg__transport_base_read(&transport->base, event->data, event->len) < 0)
-        lose(transport, TDG_ENOMEM, tdg_strerror(TDG_ENOMEM));
+        tdg__transport_base_lose(&transport->base, TDG_ENOMEM, tdg_strerror(TDG_ENOMEM));
 }
 
 static void on_retry(void *user, uint32_t ms) {
     struct sse_transport *transport = user;
 
-    if (!transport->over && !transport->base.closing)
+    if (!transport->base.over && !transport->base.closing)
         transport->base.base.calls->retry(transport->base.base.user, ms);
 }
 
@@ -112,11 +98,12 @@ static void on_stream_head(void *user, const tdg__web_head_t *head) {
     if (head->status == 200 && strcmp(head->content_type, "text/event-stream") == 0) {
         transport->answered = tdg__strdup(head->url);
         if (transport->answered == NULL)
-            lose(transport, TDG_ENOMEM, tdg_strerror(TDG_ENOMEM));
+            tdg__transport_base_lose(&transport->base, TDG_ENOMEM,
+                                     tdg_strerror(TDG_ENOMEM));
         return;
     }
     snprintf(why, sizeof(why), "expected an event stream, got status %d", head->status);
-    lose(transport, code_of(head->status), why);
+    tdg__transport_base_lose(&transport->base, code_of(head->status), why);
 }
 
 static void on_stream_data(void *user, const char *data, size_t len) {
@@ -124,11 +111,11 @@ static void on_stream_data(void *user, const char *data, size_t len) {
     int rv;
 
     transport->base.base.calls->alive(transport->base.base.user);
-    if (transport->over || transport->base.closing)
+    if (transport->base.over || transport->base.closing)
         return;
     rv = tdg__sse_reader_feed(&transport->sse, data, len);
     if (rv < 0)
-        lose(transport, rv, tdg_strerror(rv));
+        tdg__transport_base_lose(&transport->base, rv, tdg_strerror(rv));
 }
 
 static void on_stream_done(void *user, const tdg__web_end_t *end) {
@@ -136,9 +123,10 @@ static void on_stream_done(void *user, const tdg__web_end_t *end) {
 
     transport->stream = NULL;
     if (end->code == 0)
-        lose(transport, TDG_EUNREACHABLE, "the server has ended the stream");
+        tdg__transport_base_lose(&transport->base, TDG_EUNREACHABLE,
+                                 "the server has ended the stream");
     else
-        lose(transport, end->code, end->error);
+        tdg__transport_base_lose(&transport->base, end->code, end->error);
 }
 
 /* ---- Messages ----------------------------------------------------------- */
@@ -191,7 +179,8 @@ static int open_(tdg__transport_t *base,
     };
     int rv;
 
-    if (transport->base.opening != NULL || transport->stream != NULL || transport->over)
+    if (transport->base.opening != NULL || transport->stream != NULL ||
+        transport->base.over)
         return TDG_EINVAL;
     tdg__sse_reader_init(&transport->sse, transport->base.opts.max_message_bytes,
                          &sse_calls, transport);
@@ -233,26 +222,12 @@ static int send_(tdg__transport_t *base, const tdg__outgoing_t *out,
     rv = tdg__delivery_create(&transport->base, out, calls, user, &delivery);
     if (rv < 0)
         return rv;
-    if (transport->over || transport->endpoint == NULL) {
+    if (transport->base.over || transport->endpoint == NULL) {
         tdg__delivery_sent(delivery, TDG__DELIVERY_BROKEN, "the stream is not open");
         *ret = delivery;
         return 0;
     }
-    delivery->written = true; /* all that its next turn can mean is that time is over */
-    rv = begin_post(transport, delivery, out);
-    if (rv == 0 && delivery->timeout_ms != 0)
-        tdg__delivery_alarm(delivery, delivery->began_ms + delivery->timeout_ms);
-    return tdg__delivery_begun(delivery, rv, ret);
-}
-
-static void end_session(tdg__transport_t *base, bool say_so, void (*done)(void *user)) {
-    struct sse_transport *transport = (struct sse_transport *)base;
-
-    (void)say_so;
-    leave_stream(transport);
-    transport->base.opening = NULL;
-    transport->base.ending = done;
-    tdg__transport_base_soon(&transport->base);
+    return tdg__delivery_begun(delivery, begin_post(transport, delivery, out), ret);
 }
 
 static void done(tdg__transport_base_t *base) {
@@ -271,7 +246,7 @@ const tdg__transport_base_kind_t tdg__transport_sse = {
             .open = open_,
             .send = send_,
             .cancel = tdg__transport_base_cancel,
-            .end_session = end_session,
+            .end_session = tdg__transport_base_end_session,
             .distrust = tdg__transport_base_distrust,
             .renew = tdg__transport_base_renew,
             .close = tdg__transport_base_close,
@@ -280,5 +255,6 @@ const tdg__transport_base_kind_t tdg__transport_sse = {
     .delivery_size = sizeof(tdg__delivery_t),
     .http = true,
     .soon = on_soon,
+    .leave = leave,
     .done = done,
 };

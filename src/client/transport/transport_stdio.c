@@ -18,20 +18,15 @@ enum { GRACE_MS = 2000 };
 struct stdio {
     tdg__transport_base_t base; /* first */
     tdg__child_t *child;        /* NULL: not started yet, or gone */
-    bool over;                  /* its output has ended, or nobody wants it any more */
 };
 
 /* ---- The program -------------------------------------------------------- */
 
-/* The channel is lost: once, and everything ends. */
-static void lose(struct stdio *transport, const char *why) {
-    if (transport->over || transport->base.closing)
-        return;
-    transport->over = true;
-    transport->base.opening = NULL;
-    tdg__transport_base_break(&transport->base, why);
-    if (!transport->base.closing)
-        transport->base.base.calls->lost(transport->base.base.user, why);
+static void leave(tdg__transport_base_t *base) {
+    struct stdio *transport = (struct stdio *)base;
+
+    if (transport->child != NULL)
+        tdg__child_stop(transport->child);
 }
 
 static void on_line(void *user, const char *data, size_t len) {
@@ -41,9 +36,9 @@ static void on_line(void *user, const char *data, size_t len) {
         tdg__transport_base_warn(&transport->base,
                                  "a message of more than %zu bytes was skipped",
                                  transport->base.opts.max_message_bytes);
-    else if (!transport->over &&
+    else if (!transport->base.over &&
              tdg__transport_base_read(&transport->base, data, len) < 0)
-        lose(transport, tdg_strerror(TDG_ENOMEM));
+        tdg__transport_base_lose(&transport->base, TDG_ENOMEM, tdg_strerror(TDG_ENOMEM));
 }
 
 static void on_said(void *user, const char *line) {
@@ -54,7 +49,7 @@ static void on_said(void *user, const char *line) {
 }
 
 static void on_ended(void *user, const char *why) {
-    lose(user, why);
+    tdg__transport_base_lose(user, TDG_EUNREACHABLE, why);
 }
 
 static void on_gone(void *user) {
@@ -94,7 +89,7 @@ static int open_(tdg__transport_t *base,
     };
     int rv;
 
-    if (transport->child != NULL || transport->over)
+    if (transport->child != NULL || transport->base.over)
         return TDG_EINVAL;
     rv = tdg__child_start(transport->base.timer.loop, &opts, &child_calls, transport,
                           &transport->child);
@@ -116,7 +111,7 @@ static int send_(tdg__transport_t *base, const tdg__outgoing_t *out,
     rv = tdg__delivery_create(&transport->base, out, calls, user, &delivery);
     if (rv < 0)
         return rv;
-    rv = transport->child != NULL && !transport->over
+    rv = transport->child != NULL && !transport->base.over
              ? tdg__child_send(transport->child, out->text, out->len)
              : TDG_EENDED;
     if (rv == TDG_ENOMEM) {
@@ -131,19 +126,6 @@ static int send_(tdg__transport_t *base, const tdg__outgoing_t *out,
                                                : "the program's input is closed");
     *ret = delivery;
     return 0;
-}
-
-static void end_session(tdg__transport_t *base, bool say_so, void (*done)(void *user)) {
-    struct stdio *transport = (struct stdio *)base;
-
-    (void)say_so;
-    transport->over = true;
-    transport->base.opening = NULL;
-    transport->base.ending = done;
-    if (transport->child != NULL)
-        tdg__child_stop(transport->child);
-    else
-        tdg__transport_base_soon(&transport->base);
 }
 
 static void close_(tdg__transport_t *base, void (*closed)(void *arg), void *arg) {
@@ -164,10 +146,11 @@ const tdg__transport_base_kind_t tdg__transport_stdio = {
             .open = open_,
             .send = send_,
             .cancel = tdg__transport_base_cancel,
-            .end_session = end_session,
+            .end_session = tdg__transport_base_end_session,
             .close = close_,
         },
     .size = sizeof(struct stdio),
     .delivery_size = sizeof(tdg__delivery_t),
     .soon = on_soon,
+    .leave = leave,
 };

@@ -54,15 +54,24 @@ static void never_sooner_than_the_server_asks(void **state) {
     assert_int_equal(tdg__backoff_next(&backoff, 11000, 0), 12000);
 }
 
-static void what_it_asks_for_once_holds_for_one_wait(void **state) {
+static void the_longer_wait_that_it_asks_for_counts(void **state) {
     tdg__backoff_t backoff = fresh(100);
 
     (void)state;
+    assert_int_equal(tdg__backoff_earliest(&backoff, 1001, -1), 1001);
+    assert_int_equal(tdg__backoff_earliest(&backoff, 1000, 5000), 6000);
     tdg__backoff_floor(&backoff, 3000);
-    tdg__backoff_floor_once(&backoff, 5000);
-    tdg__backoff_floor_once(&backoff, 4000);
-    assert_int_equal(tdg__backoff_next(&backoff, 1000, 0), 6000);
-    assert_int_equal(tdg__backoff_next(&backoff, 6000, 0), 9000);
+    assert_int_equal(tdg__backoff_earliest(&backoff, 1000, 5000), 6000);
+    assert_int_equal(tdg__backoff_earliest(&backoff, 1000, 2000), 4000);
+    assert_int_equal(tdg__backoff_earliest(&backoff, 1000, -1), 4000);
+}
+
+static void waits_that_it_asks_for_one_after_the_other_end_together(void **state) {
+    tdg__backoff_t backoff = fresh(100);
+
+    (void)state;
+    for (int64_t now = 1001; now <= 1100; now++)
+        assert_int_equal(tdg__backoff_earliest(&backoff, now, 5000), 6100);
 }
 
 static void the_servers_wish_is_bounded_to_ten_minutes(void **state) {
@@ -72,8 +81,7 @@ static void the_servers_wish_is_bounded_to_ten_minutes(void **state) {
     tdg__backoff_floor(&backoff, UINT32_MAX);
     assert_int_equal(tdg__backoff_next(&backoff, 0, 0), 600000);
     tdg__backoff_floor(&backoff, 0);
-    tdg__backoff_floor_once(&backoff, UINT32_MAX);
-    assert_int_equal(tdg__backoff_next(&backoff, 0, 0), 600000);
+    assert_int_equal(tdg__backoff_earliest(&backoff, 0, UINT32_MAX), 600000);
 }
 
 static void short_again_only_after_it_was_steady(void **state) {
@@ -175,7 +183,8 @@ int main(void) {
         cmocka_unit_test(waits_double_between_half_and_all_up_to_the_longest),
         cmocka_unit_test(jitter_reaches_both_ends),
         cmocka_unit_test(never_sooner_than_the_server_asks),
-        cmocka_unit_test(what_it_asks_for_once_holds_for_one_wait),
+        cmocka_unit_test(the_longer_wait_that_it_asks_for_counts),
+        cmocka_unit_test(waits_that_it_asks_for_one_after_the_other_end_together),
         cmocka_unit_test(the_servers_wish_is_bounded_to_ten_minutes),
         cmocka_unit_test(short_again_only_after_it_was_steady),
         cmocka_unit_test(a_server_that_accepts_and_closes_meets_growing_waits),

@@ -111,7 +111,6 @@ static int transport_send(tdg__transport_t *base, const tdg__outgoing_t *out,
     }
     sent->version = out->version;
     sent->stream = out->stream;
-    sent->timeout_ms = out->timeout_ms;
     sent->own_calls = *calls;
     sent->calls = &sent->own_calls;
     sent->user = user;

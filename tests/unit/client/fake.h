@@ -45,7 +45,6 @@ struct fake_sent {
     char *headers;          /* Mcp-Param-..., "Name: value\n" each; "" for none */
     tdg__version_t version; /* UNKNOWN: no header */
     bool stream;
-    uint32_t timeout_ms;
     bool over;      /* ended by the test */
     bool cancelled; /* by the core */
     const tdg__delivery_calls_t *calls;

@@ -6,6 +6,7 @@
 
 #include <tidings/error.h>
 
+#include "client/subs/subs.h"
 #include "unit/client/play.h"
 
 static void bad_ones_are_refused_one_by_one(void **state) {
@@ -641,6 +642,118 @@ static void a_late_acknowledgement_makes_a_polled_one_live(void **state) {
     assert_int_equal(f->core->counts.subscriptions, 1);
 }
 
+/* ---- Retry-After -------------------------------------------------------- */
+
+static const tdg_subscribe_opts_t other_stream = {.batch_ms = 7};
+
+static struct fake_sent *next_about(struct fake *f, const char *uri, int64_t within_ms) {
+    const int64_t end = f->now + within_ms;
+
+    while (seek_about(f, uri) == NULL && fake_next(f, end - f->now) >= 0) {
+    }
+    return find_about(f, uri);
+}
+
+/* Nothing is sent about it for so long; then it is, at once or a little later. */
+static struct fake_sent *wait_out(struct fake *f, const char *uri, int64_t ms) {
+    fake_pass(f, ms - 1);
+    assert_null(seek_about(f, uri));
+    return next_about(f, uri, 200);
+}
+
+/* One stream is refused, and a little later, while it waits, the other one for a
+ * minute. */
+static void refuse_two_streams(struct fake *f, struct fake_note *notes[2]) {
+    f->client.timeout_ms = 900000;
+    fake_up(f, TDG_ERA_MODERN);
+    notes[0] = play_subscribe(f, "a:1", NULL);
+    notes[1] = play_subscribe(f, "b:1", &other_stream);
+    fake_status(f, find_about(f, "a:1"), 503, NULL);
+    fake_pass(f, 50);
+    fake_retry_after(f, find_about(f, "b:1"), 503, 60000);
+}
+
+static void a_stream_waits_for_its_own_retry_after(void **state) {
+    struct fake *f = *state;
+    struct fake_note *notes[2];
+    int64_t refused_at;
+
+    refuse_two_streams(f, notes);
+    refused_at = f->now;
+    play_ack(f, next_about(f, "a:1", 500), NULL, "");
+    assert_int_equal(fake_code(notes[0]), 0);
+    play_ack(f, wait_out(f, "b:1", refused_at + 60000 - f->now), NULL, "");
+    assert_int_equal(fake_code(notes[1]), 0);
+    assert_int_equal(f->core->subs->retry.timer.pos, 0);
+}
+
+static void retry_after_of_one_stream_holds_up_no_other(void **state) {
+    struct fake *f = *state;
+    struct fake_note *notes[2];
+
+    refuse_two_streams(f, notes);
+    fake_status(f, next_about(f, "a:1", 500), 503, NULL);
+    fake_status(f, next_about(f, "a:1", 1000), 503, NULL);
+    play_ack(f, next_about(f, "a:1", 2000), NULL, "");
+    assert_int_equal(fake_code(notes[0]), 0);
+    assert_null(seek_about(f, "b:1"));
+}
+
+static void each_legacy_subscription_waits_for_its_own_retry_after(void **state) {
+    struct fake *f = *state;
+    int64_t refused_at;
+
+    f->client.timeout_ms = 900000;
+    fake_up(f, TDG_ERA_LEGACY);
+    play_subscribe(f, "a:1", NULL);
+    play_subscribe(f, "a:2", NULL);
+    fake_opened(f, fake_find(f, "GET"));
+    fake_status(f, find_about(f, "a:1"), 503, NULL);
+    fake_pass(f, 50);
+    refused_at = f->now;
+    fake_retry_after(f, find_about(f, "a:2"), 503, 60000);
+    play_subscribe(f, "a:2", NULL); /* who asks again waits as well */
+    fake_status(f, next_about(f, "a:1", 500), 503, NULL);
+    fake_result(f, next_about(f, "a:1", 1000), "{}");
+    fake_result(f, wait_out(f, "a:2", refused_at + 60000 - f->now), "{}");
+    assert_int_equal(f->core->counts.retrying, 0);
+    assert_int_equal(f->core->subs->retry.timer.pos, 0);
+}
+
+/* UP is about what was live before. */
+static void a_first_subscription_that_waits_does_not_delay_up(void **state) {
+    struct fake *f = *state;
+
+    f->client.timeout_ms = 900000;
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:1", NULL, "");
+    play_subscribe(f, "a:2", NULL);
+    fake_retry_after(f, find_about(f, "a:2"), 503, 60000);
+    fake_broken(f, fake_find(f, "GET"), TDG__DELIVERY_BROKEN, true);
+    fake_pass(f, 1000);
+    fake_opened(f, fake_find(f, "GET"));
+    assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
+}
+
+static void the_get_stream_waits_for_its_own_retry_after(void **state) {
+    struct fake *f = *state;
+
+    f->client.timeout_ms = 900000;
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:1", NULL, "");
+    play_subscribe(f, "a:2", NULL);
+    fake_broken(f, fake_find(f, "GET"), TDG__DELIVERY_BROKEN, true);
+    fake_pass(f, 500);
+    fake_status(f, find_about(f, "a:2"), 503, NULL);
+    fake_retry_after(f, fake_find(f, "GET"), 503, 60000);
+    fake_pass(f, 59999);
+    assert_null(fake_seek(f, "GET"));
+    fake_pass(f, 200);
+    fake_opened(f, fake_find(f, "GET"));
+    fake_result(f, find_about(f, "a:2"), "{}");
+    assert_int_equal(f->core->subs->retry.timer.pos, 0);
+}
+
 int main(void) {
 #define HTTP(name) cmocka_unit_test_setup_teardown(name, fake_setup_http, fake_teardown)
     const struct CMUnitTest tests[] = {
@@ -663,6 +776,11 @@ int main(void) {
         HTTP(one_of_a_stream_is_retried),
         HTTP(a_live_one_that_is_left_out_is_retried),
         HTTP(a_stream_that_only_ends_is_no_success),
+        HTTP(a_stream_waits_for_its_own_retry_after),
+        HTTP(retry_after_of_one_stream_holds_up_no_other),
+        HTTP(each_legacy_subscription_waits_for_its_own_retry_after),
+        HTTP(a_first_subscription_that_waits_does_not_delay_up),
+        HTTP(the_get_stream_waits_for_its_own_retry_after),
         cmocka_unit_test(memory_may_run_out),
         cmocka_unit_test(memory_may_run_out_in_a_session),
     };

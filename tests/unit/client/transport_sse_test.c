@@ -229,12 +229,13 @@ static void a_refused_post_is_a_status(void **state) {
     assert_int_equal(f->w.lost, 0);
 }
 
-static void a_request_is_bounded(void **state) {
+static void a_notification_is_bounded(void **state) {
     struct fixture *f = *state;
-    tdg__outgoing_t out = transports_parcel("1", "x", "{}");
+    tdg__outgoing_t out = transports_parcel(NULL, "notifications/x", "{}");
     struct note note = {0};
 
     open_transport(f, EVENTS ENDPOINT, NULL);
+    script.posted = "";
     out.timeout_ms = 50;
     transports_send(&f->w, &note, &out);
     transports_expect(&note, TDG__DELIVERY_TIMEOUT, NULL);
@@ -354,7 +355,7 @@ int main(void) {
         TEST(a_stream_may_be_cut_anywhere),
         TEST(the_end_of_the_stream_breaks_all),
         TEST(a_refused_post_is_a_status),
-        TEST(a_request_is_bounded),
+        TEST(a_notification_is_bounded),
         TEST(nonsense_is_survived),
         TEST(may_be_cancelled_from_each_call),
         TEST(may_be_closed_from_each_call),

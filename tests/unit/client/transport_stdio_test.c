@@ -151,27 +151,6 @@ static void thousands_of_requests_at_once(void **state) {
         transports_expect(&notes[i], TDG__DELIVERY_DONE, "'to'");
 }
 
-/* ---- Time --------------------------------------------------------------- */
-
-static void silence_times_out(void **state) {
-    struct transports *w = *state;
-    struct note note = {0}, stream = {0}, next = {0};
-    tdg__outgoing_t out = transports_parcel("1", "x", "{\"id\":1,}");
-
-    open_script(w, "read -r a; read -r b; " ANSWER);
-    out.timeout_ms = 30;
-    transports_send(w, &note, &out);
-    out.id = "2";
-    out.stream = true; /* stays */
-    transports_send(w, &stream, &out);
-    transports_expect(&note, TDG__DELIVERY_TIMEOUT, NULL);
-    assert_true(note.sent);
-    transports_run_ms(w, 100);
-    assert_int_equal(stream.ended, 0);
-    transports_ask(w, &next, 3, "x", NULL);
-    transports_expect(&next, TDG__DELIVERY_DONE, "'to':3");
-}
-
 /* ---- Losses ------------------------------------------------------------- */
 
 static void an_end_breaks_all_and_is_told(void **state) {
@@ -358,7 +337,6 @@ int main(void) {
         TEST(nonsense_is_warned_of_and_survived),
         TEST(a_second_response_belongs_to_nobody),
         TEST(thousands_of_requests_at_once),
-        TEST(silence_times_out),
         TEST(an_end_breaks_all_and_is_told),
         TEST(a_program_that_cannot_be_started_is_lost),
         TEST(a_program_that_does_not_read_is_not_waited_for),

@@ -771,24 +771,79 @@ static void nobody_there_is_said_clearly(void **state) {
     assert_false(f->talk.sent);
 }
 
+/* A socket of the test itself, with no peer behind it. */
+static int listen_myself(struct sockaddr_in *address, char url[128]) {
+    socklen_t len = sizeof(*address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    *address = (struct sockaddr_in){.sin_family = AF_INET};
+    address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(bind(fd, (struct sockaddr *)address, len), 0);
+    assert_int_equal(listen(fd, 0), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)address, &len), 0);
+    snprintf(url, 128, "http://127.0.0.1:%d/", ntohs(address->sin_port));
+    return fd;
+}
+
+static struct {
+    int listener, visitor;
+    uint64_t until;
+    uv_prepare_t prepare;
+} flood;
+
+static bool is_visited(struct fixture *f) {
+    (void)f;
+    flood.visitor = accept(flood.listener, NULL, NULL);
+    return flood.visitor >= 0;
+}
+
+/* Before the loop looks at its sockets: there is something to read at every turn. */
+static void fill(uv_prepare_t *prepare) {
+    static const char much[1 << 16];
+
+    (void)prepare;
+    if (uv_hrtime() >= flood.until)
+        shutdown(flood.visitor, SHUT_RDWR);
+    while (send(flood.visitor, much, sizeof(much), MSG_NOSIGNAL | MSG_DONTWAIT) > 0) {
+    }
+}
+
+static void a_server_that_never_pauses_is_timed_out(void **state) {
+    static const char head[] = "HTTP/1.1 200 OK\r\n\r\n";
+    struct fixture *f = *state;
+    struct sockaddr_in address;
+    char url[128];
+
+    flood.listener = listen_myself(&address, url);
+    begin(f, &f->talk,
+          &(tdg__web_request_t){
+              .method = TDG__WEB_GET, .url = url, .total_timeout_ms = 100});
+    run_until(f, is_visited);
+    assert_int_equal(send(flood.visitor, head, strlen(head), 0), strlen(head));
+    flood.until = uv_hrtime() + UINT64_C(2000000000);
+    uv_prepare_init(&f->loop, &flood.prepare);
+    uv_prepare_start(&flood.prepare, fill);
+    run_until(f, has_ended);
+    uv_close((uv_handle_t *)&flood.prepare, NULL);
+    close(flood.visitor);
+    close(flood.listener);
+    assert_int_equal(f->talk.code, TDG_ETIMEDOUT);
+    assert_non_null(strstr(f->talk.error, "has not sent everything within 100 ms"));
+}
+
 static void connecting_has_a_limit(void **state) {
     struct fixture *f = *state;
-    struct sockaddr_in address = {.sin_family = AF_INET};
+    struct sockaddr_in address;
     socklen_t len = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), full[8];
     char url[128];
+    int fd = listen_myself(&address, url), full[8];
 
     /* A queue that is full does not answer. */
     remake_web(f, &(tdg__web_opts_t){.connect_timeout_ms = 200});
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
-    assert_int_equal(listen(fd, 0), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
     for (size_t i = 0; i < COUNT(full); i++) {
         full[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         connect(full[i], (struct sockaddr *)&address, len);
     }
-    snprintf(url, sizeof(url), "http://127.0.0.1:%d/", ntohs(address.sin_port));
     begin(f, &f->talk, &(tdg__web_request_t){.method = TDG__WEB_GET, .url = url});
     run_until(f, has_ended);
     assert_int_equal(f->talk.code, TDG_ETIMEDOUT);
@@ -1321,6 +1376,7 @@ int main(void) {
         TEST(broken_answers_end_as_away),
         TEST(a_request_that_may_have_worked_is_not_repeated),
         TEST(nobody_there_is_said_clearly),
+        TEST(a_server_that_never_pauses_is_timed_out),
         TEST(connecting_has_a_limit),
         TEST(cancelling_inside_any_call_is_safe),
         TEST(cancelling_closes_the_connection),
