@@ -352,8 +352,10 @@ static void on_started(void *user, tdg__serve_t *serve) {
 static void on_reloaded(void *user, tdg__serve_t *serve) {
     char message[128];
 
-    snprintf(message, sizeof(message), "config reloaded; %zu resources",
-             resources_of(serve));
+    size_t count = resources_of(serve);
+
+    snprintf(message, sizeof(message), "config reloaded; %zu resource%s", count,
+             count == 1 ? "" : "s");
     on_log(user, TDG_LOG_NOTICE, message);
 }
 

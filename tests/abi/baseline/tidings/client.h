@@ -11,7 +11,8 @@
  *     tdg_client_connect(&opts, &client, NULL);
  *     tdg_client_subscribe(client, "weather://city/oslo", NULL, NULL);
  *     while (tdg_client_next(client, -1, &event) == 0) {
- *         printf("%s has changed\n", event->uri);
+ *         if (event->kind == TDG_EVENT_UPDATED)
+ *             printf("%s has changed\n", event->uri);
  *         tdg_event_free(event);
  *     }
  *     tdg_client_close(client);
