@@ -117,13 +117,17 @@ static int want(tdg__core_t *core, const char *uri, size_t len, tdg__sub_t **ret
     return 0;
 }
 
-/* A call that finds it refused and waiting for a retry, which may not come in its time,
- * is treated as if the server had refused it now. */
-static void join_wait(tdg__core_t *core, const tdg__sub_t *sub) {
-    const bool waits = sub->retry_ms != INT64_MAX || sub->group->retry_ms != INT64_MAX;
+/* A call that finds it, or the stream it needs, refused and waiting for a retry, which
+ * may not come in its time, is treated as if the server had refused it now. */
+static void join_wait(tdg__core_t *core, tdg__sub_t *sub) {
+    const bool group_waits = sub->group->retry_ms != INT64_MAX;
 
-    if (waits && sub->refusal != NULL && sub->refusal->answered)
+    if (!sub->put_off && group_waits && sub->group->refusal.code != 0) {
+        tdg__sub_put_off(core, sub, &sub->group->refusal);
+    } else if ((group_waits || sub->retry_ms != INT64_MAX) && sub->refusal != NULL &&
+               sub->refusal->answered) {
         tdg__waiters_put_off(core, sub->waiters);
+    }
 }
 
 static int subscribe_one(tdg__core_t *core, const char *uri,

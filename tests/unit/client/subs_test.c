@@ -781,6 +781,33 @@ static void who_joins_a_reconnect_hears_of_the_refusal(struct fake *f, tdg_era_t
     wait_out(f, "a:1", refused_at + 60000 - f->now);
 }
 
+/* Two more of the stream that is refused: one during the wait, one during the request. */
+static void who_joins_a_stream_that_waits_hears_of_the_refusal(void **state) {
+    struct fake *f = *state;
+    struct fake_note *during, *before;
+
+    f->client.timeout_ms = 60000;
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "b:1", &other_stream, "");
+    play_subscribe(f, "a:1", NULL);
+    before = play_subscribe(f, "a:2", NULL);
+    refuse_for_a_minute(f);
+    fake_pass(f, 3000);
+    during = play_subscribe(f, "a:3", NULL);
+    assert_int_equal(f->core->counts.retrying, 3);
+    fake_pass(f, 3000);
+    assert_refused_for_now(before);
+    fake_pass(f, 2999);
+    assert_int_equal(during->calls, 0);
+    fake_pass(f, 1);
+    assert_refused_for_now(during);
+    assert_int_equal(f->core->counts.subscriptions, 1);
+    assert_int_equal(f->core->counts.retrying, 0);
+
+    play_subscribe(f, "a:4", NULL); /* nobody wants the stream by now: another attempt */
+    assert_non_null(seek_about(f, "a:4"));
+}
+
 static void in_both_eras(void (*play)(struct fake *f, tdg_era_t era)) {
     for (int era = TDG_ERA_MODERN; era <= TDG_ERA_LEGACY; era++) {
         void *fake;
@@ -858,6 +885,7 @@ int main(void) {
         HTTP(retry_after_of_one_stream_holds_up_no_other),
         HTTP(each_legacy_subscription_waits_for_its_own_retry_after),
         cmocka_unit_test(a_call_during_retry_after_returns_in_time),
+        HTTP(who_joins_a_stream_that_waits_hears_of_the_refusal),
         HTTP(a_first_subscription_that_waits_does_not_delay_up),
         HTTP(the_get_stream_waits_for_its_own_retry_after),
         cmocka_unit_test(memory_may_run_out),
