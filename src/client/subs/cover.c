@@ -62,7 +62,7 @@ int tdg__cover_add(tdg__core_t *core, tdg__sub_t *sub) {
     } else {
         /* Well-formed, but beyond us. Too much is better than silence. */
         sub->template_ = NULL;
-        sub->prefix_len = strcspn(sub->uri, "{%");
+        sub->prefix_len = (uint32_t)strcspn(sub->uri, "{%");
         sub->form = TDG__SUB_WILD;
         subs->wild_count++;
     }

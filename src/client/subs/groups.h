@@ -17,6 +17,7 @@ struct tdg__sub_group {
     int64_t since_ms;
     size_t count;     /* subscriptions */
     int64_t retry_ms; /* waits for the retry timer: not before; INT64_MAX: it does not */
+    tdg_failure_t refusal; /* ... why, if the server asks for the wait; else code is 0 */
 
     tdg__sub_stream_t *live;  /* acknowledged */
     tdg__sub_stream_t *fresh; /* not yet */

@@ -123,8 +123,13 @@ void tdg__sub_streams_down(tdg__core_t *core) {
 }
 
 static void try_later(tdg__core_t *core, tdg__sub_group_t *group,
-                      int64_t retry_after_ms) {
-    group->retry_ms = tdg__subs_retry(core, retry_after_ms);
+                      const tdg__outcome_t *outcome) {
+    group->retry_ms = tdg__subs_retry(core, outcome->retry_after_ms);
+    group->refusal.code = 0;
+    if (outcome->retry_after_ms > 0 && outcome->failure != NULL) {
+        group->refusal = *outcome->failure;
+        group->refusal.data = NULL;
+    }
 }
 
 /* The server does not know listen at all: has another one taken its place? A legacy one
@@ -149,13 +154,18 @@ static void refuse_lists(tdg__core_t *core, tdg__sub_group_t *group,
                          const tdg__outcome_t *outcome) {
     core->subs->lists &= core->subs->lists_once;
     if (core->subs->lists != 0 && group->live == NULL)
-        try_later(core, group, outcome->retry_after_ms);
+        try_later(core, group, outcome);
 }
 
 /* Whether the listen asked for it, and it is not live by an earlier one. */
 static bool is_request(const tdg__sub_t *sub, const tdg__sub_stream_t *stream) {
     return sub->group == stream->group && sub->serial == stream->serial &&
            sub->state != TDG__SUB_LIVE;
+}
+
+/* Whether it came after the listen, and waits for the next one. */
+static bool is_next(const tdg__sub_t *sub, const tdg__sub_stream_t *stream) {
+    return sub->group == stream->group && sub->serial == 0 && sub->state == TDG__SUB_OUT;
 }
 
 /* It will not be acknowledged: those that are not live by an earlier one are refused. */
@@ -184,16 +194,18 @@ static void refuse(const tdg__sub_stream_t *stream, const tdg__outcome_t *outcom
     tdg__subs_kick(core);
 }
 
-/* The same for now: the group is tried again in due time. */
+/* The same for now: the group is tried again in due time. Where the server says when, the
+ * answer holds for those that wait for that, too. */
 static void put_off(const tdg__sub_stream_t *stream, const tdg__outcome_t *outcome) {
     tdg__core_t *core = stream->core;
+    const bool asked = outcome->retry_after_ms > 0;
     tdg__sub_t *sub;
 
     for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
-        if (is_request(sub, stream))
+        if (is_request(sub, stream) || (asked && is_next(sub, stream)))
             tdg__sub_put_off(core, sub, outcome->failure);
     }
-    try_later(core, stream->group, outcome->retry_after_ms);
+    try_later(core, stream->group, outcome);
 }
 
 /* Why a stream is over, to whom it matters. */
@@ -217,7 +229,7 @@ static void on_live_ended(tdg__core_t *core, tdg__sub_group_t *group,
     }
     lose(core, group);
     if (group->fresh == NULL)
-        try_later(core, group, outcome->retry_after_ms);
+        try_later(core, group, outcome);
     tell_over(core, outcome, tdg__subs_tell_down);
 }
 
@@ -235,7 +247,7 @@ static void on_check_ended(tdg__core_t *core, tdg__sub_group_t *group,
     tdg__sub_stream_drop(&group->live);
     if (group->refused && has_one_life(core)) {
         lose(core, group);
-        try_later(core, group, outcome->retry_after_ms);
+        try_later(core, group, outcome);
     } else {
         on_live_ended(core, group, outcome);
     }
@@ -267,7 +279,7 @@ static void refuse_wish(tdg__core_t *core, tdg__sub_group_t *group,
     tdg__waiters_settle(core, &group->waiters, unknown ? TDG_ENOTSUP : outcome->code,
                         outcome->failure);
     core->subs->lists &= core->subs->lists_once;
-    try_later(core, group, outcome->retry_after_ms);
+    try_later(core, group, outcome);
 }
 
 static void on_fresh_ended(const tdg__sub_stream_t *stream,
@@ -489,6 +501,7 @@ static void close_group(tdg__core_t *core, tdg__sub_group_t *group) {
 }
 
 static void work_on(tdg__core_t *core, tdg__sub_group_t *group) {
+    static const tdg__outcome_t no_memory = {.code = TDG_ENOMEM, .retry_after_ms = -1};
     bool plain = group == core->subs->groups, some_new;
     bool busy = group->fresh != NULL || group->retry_ms != INT64_MAX;
     uint32_t serial;
@@ -504,7 +517,7 @@ static void work_on(tdg__core_t *core, tdg__sub_group_t *group) {
     serial = ++core->subs->serials;
     uris = tdg__sub_stream_uris(core, group, serial, &some_new);
     if (uris == NULL) {
-        try_later(core, group, -1);
+        try_later(core, group, &no_memory);
         return;
     }
     if (json_array_size(uris) == 0 && (!plain || core->subs->lists == 0)) {
@@ -519,7 +532,7 @@ static void work_on(tdg__core_t *core, tdg__sub_group_t *group) {
     group->dirty = false;
     if (open_listen(core, group, uris, serial, some_new) < 0) {
         group->dirty = true;
-        try_later(core, group, -1);
+        try_later(core, group, &no_memory);
     }
 }
 

@@ -16,8 +16,8 @@ struct tdg__waiter {
     tdg__waiter_t *next;  /* of those that wait for the same thing */
     tdg__waiter_t **list; /* that it is in; NULL: it has its outcome */
     uint32_t sub;         /* subscribe: the record */
-    int64_t give_up_ms;   /* if the server refuses it still; INT64_MAX: it does not */
     int code;
+    int64_t give_up_ms; /* if the server refuses it still; INT64_MAX: it does not */
 };
 
 typedef enum tdg__pending_kind {

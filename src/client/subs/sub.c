@@ -162,7 +162,7 @@ void tdg__sub_lost(tdg__sub_t *sub) {
 
 /* ---- Refused for now ---------------------------------------------------- */
 
-/* A copy, for those who wait; NULL: there is no reason, or no memory for it. */
+/* A copy, for calls that wait or will; NULL: there is no reason, or no memory for it. */
 static tdg__refusal_t *keep_refusal(const tdg_failure_t *failure) {
     size_t size = failure != NULL ? strlen(failure->message) + 1 : 0;
     tdg__refusal_t *refusal =
@@ -185,7 +185,7 @@ void tdg__sub_put_off(tdg__core_t *core, tdg__sub_t *sub, const tdg_failure_t *f
     struct tdg__subs *subs = core->subs;
 
     tdg__free(sub->refusal);
-    sub->refusal = sub->waiters != NULL ? keep_refusal(failure) : NULL;
+    sub->refusal = keep_refusal(failure);
     if (sub->refusal != NULL && sub->refusal->answered)
         tdg__waiters_put_off(core, sub->waiters);
     if (failure != NULL) {

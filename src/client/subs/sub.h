@@ -119,11 +119,11 @@ struct tdg__sub {
     bool ever_live;   /* was acknowledged or polled once: its end is an event */
     bool reread;      /* option: read after every update */
     bool awaits;      /* option: also if the resource does not exist yet */
+    bool gap;         /* changes may have been missed; not reported yet (gaps.c) */
+    bool compare_gap; /* such a gap is reported only if the content differs (gaps.c) */
     bool put_off;     /* refused temporarily: requested again later, ... */
     int64_t retry_ms; /* ... if it waits alone for the retry timer, not before this time;
                          else INT64_MAX */
-    bool gap;         /* changes may have been missed; not reported yet (gaps.c) */
-    bool compare_gap; /* such a gap is reported only if the content differs (gaps.c) */
     tdg__waiter_t *waiters;
     tdg__refusal_t *refusal; /* put_off: the last refusal; NULL: no reason is known */
     tdg__sub_group_t *group; /* has its options */
@@ -135,19 +135,19 @@ struct tdg__sub {
 
     /* Legacy. */
     tdg__sub_sending_t sending;
+    bool owed;                      /* resumed from `resume`, and no update has arrived
+                                       since: until then, the session's cursor does not
+                                       apply */
     tdg__client_request_t *request; /* SENT, OUTDATED */
     tdg__sub_group_t *before;       /* STALE: has the options to return to if the server
                                        refuses those of `group`; counts the subscription,
                                        too; NULL: none */
     tdg__resume_point_t resume;     /* the client has every update up to this cursor */
-    bool owed;                      /* resumed from there, and no update has arrived
-                                       since: until then, the session's cursor does not
-                                       apply */
 
     /* cover.c */
     tdg__sub_form_t form;
+    uint32_t prefix_len;        /* WILD: of the text before the first brace */
     tdg__template_t *template_; /* TEMPLATE */
-    size_t prefix_len;          /* WILD: of the text before the first brace */
 
     /* updates.c */
     int64_t version; /* of the last update, in this epoch; 0: none */
@@ -157,10 +157,10 @@ struct tdg__sub {
 
     /* reread.c */
     tdg__sub_reading_t reading;
+    tdg__sub_content_t content;
     tdg__client_request_t *read; /* SENT */
     tdg_event_t *held;           /* reported once the resource has been read */
     tdg_event_t *told_read;      /* the event that the current read is for */
-    tdg__sub_content_t content;
     uint64_t content_hash;
     bool changed; /* a change was reported since the last read began */
     uint32_t poll_ms;

@@ -117,6 +117,19 @@ static int want(tdg__core_t *core, const char *uri, size_t len, tdg__sub_t **ret
     return 0;
 }
 
+/* A call that finds it, or the stream it needs, refused and waiting for a retry, which
+ * may not come in its time, is treated as if the server had refused it now. */
+static void join_wait(tdg__core_t *core, tdg__sub_t *sub) {
+    const bool group_waits = sub->group->retry_ms != INT64_MAX;
+
+    if (!sub->put_off && group_waits && sub->group->refusal.code != 0) {
+        tdg__sub_put_off(core, sub, &sub->group->refusal);
+    } else if ((group_waits || sub->retry_ms != INT64_MAX) && sub->refusal != NULL &&
+               sub->refusal->answered) {
+        tdg__waiters_put_off(core, sub->waiters);
+    }
+}
+
 static int subscribe_one(tdg__core_t *core, const char *uri,
                          const tdg_subscribe_opts_t *opts, tdg__sub_group_t *group,
                          tdg__waiter_t *waiter) {
@@ -157,6 +170,7 @@ static int subscribe_one(tdg__core_t *core, const char *uri,
                                sub); /* what was, were the options that it had gone to */
         tdg__waiters_settle(core, &sub->waiters, 0, NULL);
     } else {
+        join_wait(core, sub);
         tdg__sub_place(core, sub); /* may end it at once */
     }
     return 0;

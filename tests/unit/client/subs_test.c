@@ -720,6 +720,111 @@ static void each_legacy_subscription_waits_for_its_own_retry_after(void **state)
     assert_int_equal(f->core->subs->retry.timer.pos, 0);
 }
 
+/* Refuses what is sent about a:1, in either era, and wants a minute of rest. */
+static void refuse_for_a_minute(struct fake *f) {
+    fake_retry_after(f, find_about(f, "a:1"), 503, 60000);
+}
+
+static void assert_refused_for_now(const struct fake_note *note) {
+    assert_int_equal(fake_code(note), TDG_EUNREACHABLE);
+    assert_int_equal(note->http_status, 503);
+    assert_true(note->passing);
+}
+
+/* Each call returns after its own tenth, and none of them hurries the server. */
+static void who_joins_a_wait_hears_of_the_refusal(struct fake *f, tdg_era_t era) {
+    struct fake_note *first, *second;
+
+    fake_up(f, era);
+    first = play_subscribe(f, "a:1", NULL);
+    if (era == TDG_ERA_LEGACY)
+        fake_opened(f, fake_find(f, "GET"));
+    refuse_for_a_minute(f);
+    fake_pass(f, 3000);
+    second = play_subscribe(f, "a:1", NULL);
+    assert_null(seek_about(f, "a:1"));
+    fake_pass(f, 3000);
+    assert_refused_for_now(first);
+    fake_pass(f, 2999);
+    assert_int_equal(second->calls, 0);
+    fake_pass(f, 1);
+    assert_refused_for_now(second);
+    assert_null(seek_about(f, "a:1"));
+    assert_int_equal(f->core->counts.subscriptions, 0);
+    assert_int_equal(f->core->counts.retrying, 0);
+}
+
+/* The same where nobody was waiting when the server refused it: it was live before, and
+ * is retried whatever a call returns. */
+static void who_joins_a_reconnect_hears_of_the_refusal(struct fake *f, tdg_era_t era) {
+    struct fake_note *note;
+    int64_t refused_at;
+
+    fake_up(f, era);
+    play_live(f, "a:1", NULL, "");
+    fake_broken(f, fake_find(f, era == TDG_ERA_LEGACY ? "GET" : LISTEN),
+                era == TDG_ERA_LEGACY ? TDG__DELIVERY_NO_SESSION : TDG__DELIVERY_BROKEN,
+                true);
+    fake_pass(f, 1000);
+    if (era == TDG_ERA_LEGACY)
+        fake_opened(f, fake_find(f, "GET"));
+    refuse_for_a_minute(f);
+    refused_at = f->now;
+    fake_pass(f, 1000);
+    note = play_subscribe(f, "a:1", NULL);
+    fake_pass(f, 5999);
+    assert_int_equal(note->calls, 0);
+    fake_pass(f, 1);
+    assert_refused_for_now(note);
+    assert_int_equal(f->core->counts.subscriptions, 1);
+    assert_int_equal(f->core->counts.retrying, 1);
+    wait_out(f, "a:1", refused_at + 60000 - f->now);
+}
+
+/* Two more of the stream that is refused: one during the wait, one during the request. */
+static void who_joins_a_stream_that_waits_hears_of_the_refusal(void **state) {
+    struct fake *f = *state;
+    struct fake_note *during, *before;
+
+    f->client.timeout_ms = 60000;
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "b:1", &other_stream, "");
+    play_subscribe(f, "a:1", NULL);
+    before = play_subscribe(f, "a:2", NULL);
+    refuse_for_a_minute(f);
+    fake_pass(f, 3000);
+    during = play_subscribe(f, "a:3", NULL);
+    assert_int_equal(f->core->counts.retrying, 3);
+    fake_pass(f, 3000);
+    assert_refused_for_now(before);
+    fake_pass(f, 2999);
+    assert_int_equal(during->calls, 0);
+    fake_pass(f, 1);
+    assert_refused_for_now(during);
+    assert_int_equal(f->core->counts.subscriptions, 1);
+    assert_int_equal(f->core->counts.retrying, 0);
+
+    play_subscribe(f, "a:4", NULL); /* nobody wants the stream by now: another attempt */
+    assert_non_null(seek_about(f, "a:4"));
+}
+
+static void in_both_eras(void (*play)(struct fake *f, tdg_era_t era)) {
+    for (int era = TDG_ERA_MODERN; era <= TDG_ERA_LEGACY; era++) {
+        void *fake;
+
+        fake_setup_http(&fake);
+        ((struct fake *)fake)->client.timeout_ms = 60000;
+        play(fake, (tdg_era_t)era);
+        fake_teardown(&fake);
+    }
+}
+
+static void a_call_during_retry_after_returns_in_time(void **state) {
+    (void)state;
+    in_both_eras(who_joins_a_wait_hears_of_the_refusal);
+    in_both_eras(who_joins_a_reconnect_hears_of_the_refusal);
+}
+
 /* UP is about what was live before. */
 static void a_first_subscription_that_waits_does_not_delay_up(void **state) {
     struct fake *f = *state;
@@ -779,6 +884,8 @@ int main(void) {
         HTTP(a_stream_waits_for_its_own_retry_after),
         HTTP(retry_after_of_one_stream_holds_up_no_other),
         HTTP(each_legacy_subscription_waits_for_its_own_retry_after),
+        cmocka_unit_test(a_call_during_retry_after_returns_in_time),
+        HTTP(who_joins_a_stream_that_waits_hears_of_the_refusal),
         HTTP(a_first_subscription_that_waits_does_not_delay_up),
         HTTP(the_get_stream_waits_for_its_own_retry_after),
         cmocka_unit_test(memory_may_run_out),
