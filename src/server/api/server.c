@@ -164,8 +164,10 @@ static int create_budgets(tdg_server_t *server) {
     server->small_answers = tdg__budget_create(workers * TDG__SMALL_ANSWERS_MAX);
     server->parallel_reads = tdg__budget_create(workers * TDG__PARALLEL_READS);
     server->forwards = tdg__budget_create(TDG__FORWARDS_MAX);
+    server->strange_forwards = tdg__budget_create(TDG__STRANGE_FORWARDS_MAX);
     return server->answers != NULL && server->small_answers != NULL &&
-                   server->parallel_reads != NULL && server->forwards != NULL
+                   server->parallel_reads != NULL && server->forwards != NULL &&
+                   server->strange_forwards != NULL
                ? 0
                : TDG_ENOMEM;
 }
@@ -257,6 +259,7 @@ void tdg_server_destroy(tdg_server_t *server) {
     tdg__budget_unref(server->small_answers);
     tdg__budget_unref(server->parallel_reads);
     tdg__budget_unref(server->forwards);
+    tdg__budget_unref(server->strange_forwards);
     tdg__hub_destroy(server->hub);
     tdg__catalogue_destroy(server->catalogue);
     tdg__configured_destroy(own(server)->configured);

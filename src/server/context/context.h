@@ -42,13 +42,14 @@ struct tdg_server {
     struct tdg__routes *routes; /* route.h */
     tdg__catalogue_t *catalogue;
     tdg__hub_t *hub;
-    tdg__budget_t *answers;        /* bytes of large ones (limits.h) */
-    tdg__budget_t *small_answers;  /* bytes of small ones that wait for a slow client */
-    tdg__budget_t *parallel_reads; /* their number */
-    tdg__budget_t *forwards;       /* memory of requests on their way between workers */
-    tdg__tally_t tally;            /* of all engines */
-    atomic_size_t connections;     /* of all workers */
-    atomic_uint_fast64_t streams;  /* that have been opened so far */
+    tdg__budget_t *answers;          /* bytes of large ones (limits.h) */
+    tdg__budget_t *small_answers;    /* bytes of small ones that wait for a slow client */
+    tdg__budget_t *parallel_reads;   /* their number */
+    tdg__budget_t *forwards;         /* memory of requests on their way between workers */
+    tdg__budget_t *strange_forwards; /* the part of those without a session */
+    tdg__tally_t tally;              /* of all engines */
+    atomic_size_t connections;       /* of all workers */
+    atomic_uint_fast64_t streams;    /* that have been opened so far */
     atomic_bool stopping;
     tdg__worker_t *workers[TDG__MAX_WORKERS];
     atomic_uint worker_count; /* 0: not started; set once they are all there */

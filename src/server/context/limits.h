@@ -19,6 +19,12 @@ enum {
      * of the whole server: a body of small values takes up to 80 times its size. */
     TDG__FORWARDS_MAX = 64 << 20,
 
+    /* The same, of those whose session the worker does not know (it was made up, or is
+     * over) while they wait there, on all workers together. One that is larger waits
+     * where no other does, or its client would never get its 404: it has the rest of
+     * TDG__FORWARDS_MAX at most, unless it is alone in that, too. */
+    TDG__STRANGE_FORWARDS_MAX = TDG__FORWARDS_MAX / 4,
+
     /* Bytes of all large answers that are being made or wait for their readers; so many
      * per worker, shared by all of them, since one answer may go out on several. Answers
      * up to TDG__SMALL_ANSWER do not count and are never refused, as long as those that

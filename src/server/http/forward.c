@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * A forward is held by its two halves and by every task that is in transit between them;
- * the last one frees it. Each half ends once: the near one when the kernel has the
- * response or the connection has closed, the far one when it is informed of that. */
+ * A forward is held by its two halves, and by all that is in transit between them:
+ * events, a refusal or cut, records of batches. The last one frees it. Each half ends
+ * once: the near one when the kernel has the response or the connection has closed; the
+ * far one when it is informed of that, or earlier, when it refuses the request or its
+ * worker closes. */
 #include "server/http/forward.h"
 
 #include <assert.h>
@@ -23,7 +25,6 @@
 enum {
     WINDOW = 16 * 1024,      /* bytes that a twin may be ahead of its connection */
     BATCH_BYTES = 32 * 1024, /* of one task: the other worker has more to do */
-    STRANGE_MAX = TDG__FORWARDS_MAX / 4, /* of requests without a session that wait */
 };
 
 /* Requests that have arrived get a share of each turn of the loop, as connections do
@@ -78,6 +79,7 @@ struct tdg__forward {
     tdg__http_request_t *http; /* with its strings, and without its body */
     const tdg__listener_t *listener;
     size_t charged;
+    bool strange; /* it counts among those without a session, too */
     char session[TDG__SESSION_ID + 1];
 
     char peer[TDG__PEER_MAX];
@@ -91,7 +93,6 @@ struct tdg__forwards {
     tdg__queue_t open; /* here */
     size_t count;      /* of these, and of those that wait */
     struct lane lanes[LANES];
-    size_t strange_bytes;                    /* of what waits among the strangers */
     tdg__task_t pump;                        /* serves those that wait */
     bool pump_waits;                         /* it is in the inbox */
     bool destroyed;                          /* and frees the record */
@@ -115,11 +116,16 @@ static void ref(tdg__forward_t *forward) {
 
 /* The request was served, or will not be. */
 static void drop_request(tdg__forward_t *forward) {
+    tdg_server_t *server = forward->near->server;
+
     json_decref(forward->body);
     forward->body = NULL;
     tdg__free(forward->http);
     forward->http = NULL;
-    tdg__budget_give(forward->near->server->forwards, forward->charged);
+    if (forward->strange)
+        tdg__budget_give(server->strange_forwards, forward->charged);
+    tdg__budget_give(server->forwards, forward->charged);
+    forward->strange = false;
     forward->charged = 0;
 }
 
@@ -666,8 +672,6 @@ static void wait_in_lane(tdg__forwards_t *forwards, enum lane_of of,
     tdg__queue_append(&forwards->lanes[of].waiting, &forward->there.link);
     forward->there.waits = true;
     forwards->count++;
-    if (of == STRANGERS)
-        forwards->strange_bytes += forward->charged;
 }
 
 /* NULL: nobody waits. */
@@ -678,8 +682,6 @@ static tdg__forward_t *next_in_lane(tdg__forwards_t *forwards, enum lane_of of) 
         return NULL;
     tdg__forward_t *forward = of_link(link);
     forward->there.waits = false;
-    if (of == STRANGERS)
-        forwards->strange_bytes -= forward->charged;
     return forward;
 }
 
@@ -723,6 +725,13 @@ static void run_pump(tdg__task_t *task, bool here) {
     request_pump(forwards);
 }
 
+/* Or those of sessions would find no room. Without it one is refused for a while. */
+static bool may_wait_as_stranger(tdg__forward_t *forward) {
+    forward->strange =
+        tdg__budget_take(forward->far->server->strange_forwards, forward->charged);
+    return forward->strange;
+}
+
 static void run_request(tdg__task_t *task, bool here) {
     tdg__forward_t *forward = (tdg__forward_t *)(void *)task;
     tdg__forwards_t *forwards = here ? forward->far->forwards : NULL;
@@ -732,11 +741,10 @@ static void run_request(tdg__task_t *task, bool here) {
     } else if (tdg__session_find(forward->far->sessions, forward->session) != NULL) {
         wait_in_lane(forwards, SESSIONS, forward);
         serve_lane(forwards, SESSIONS);
-    } else if (forwards->strange_bytes > 0 &&
-               forwards->strange_bytes + forward->charged > STRANGE_MAX) {
-        refuse_request(forward); /* or they would leave no room for those of sessions */
-    } else {
+    } else if (may_wait_as_stranger(forward)) {
         wait_in_lane(forwards, STRANGERS, forward);
+    } else {
+        refuse_request(forward);
     }
     if (forwards != NULL)
         request_pump(forwards);

@@ -31,7 +31,8 @@ void tdg__forwards_destroy(tdg__forwards_t *forwards);
 /* Requests of other workers that are being answered here, or wait for that. */
 size_t tdg__forwards_count(const tdg__forwards_t *forwards);
 
-/* Visits them. The visitor may end the one that it visits, and no other. */
+/* Visits those that are being answered, not those that wait. The visitor may write to any
+ * of them and end it: they stay until their connections have reported that. */
 void tdg__forwards_each(tdg__forwards_t *forwards,
                         void (*visit)(void *arg, tdg__exchange_t *exchange), void *arg);
 

@@ -14,6 +14,7 @@
 #include "unit/targets.h"
 
 #define PING "{'jsonrpc':'2.0','id':1,'method':'ping'}"
+#define BLOCK "{'jsonrpc':'2.0','id':1,'method':'tools/call','params':{'name':'block'}}"
 
 /* `post` has brought the session, `get` has a stream of it,
  * `far` is for another worker. */
@@ -72,23 +73,37 @@ static void delete_session(struct client *client) {
     client_request(client, "DELETE", "/mcp", fields, NULL);
 }
 
-/* Connects until the kernel chooses another worker than that of a session. A worker shows
- * by the session that it creates. */
-static void connect_far(struct fixture *f, struct client *client) {
-    int home = tdg__session_worker(f->post.session);
-
+/* Connects until the kernel chooses the worker, or with `other` another one. A worker
+ * shows by the session that it creates, which the client has then. */
+static void connect_by_worker(struct fixture *f, struct client *client, int worker,
+                              bool other) {
     for (int i = 0; i < 1000; i++) {
         client_connect(client, f->served.port);
         legacy_initialize(client, LATEST_LEGACY);
-        int worker = tdg__session_worker(client->session);
+        if ((tdg__session_worker(client->session) == worker) != other)
+            return;
         delete_session(client);
         assert_int_equal(client_response(client), 204);
-        if (worker != home) {
-            legacy_join(client, &f->post);
-            return;
-        }
     }
-    fail_msg("all connections arrive at one worker");
+    fail_msg("connections do not arrive at all workers");
+}
+
+static void connect_at(struct fixture *f, struct client *client, int worker) {
+    connect_by_worker(f, client, worker, false);
+}
+
+/* At another worker than that of the session, which the client joins. */
+static void connect_far(struct fixture *f, struct client *client) {
+    connect_by_worker(f, client, tdg__session_worker(f->post.session), true);
+    delete_session(client);
+    assert_int_equal(client_response(client), 204);
+    legacy_join(client, &f->post);
+}
+
+/* A session id that was made up, of the same worker as another one. */
+static void forge_session(struct client *client, const struct client *other) {
+    legacy_join(client, other);
+    memset(client->session + 2, '0', TDG__SESSION_ID - 2);
 }
 
 static struct fixture *open_with(void **state, const tdg_server_opts_t *given,
@@ -96,7 +111,8 @@ static struct fixture *open_with(void **state, const tdg_server_opts_t *given,
     struct fixture *f = *state;
     tdg_server_opts_t opts = given != NULL ? *given : (tdg_server_opts_t){0};
 
-    opts.workers = 2;
+    if (opts.workers == 0)
+        opts.workers = 2;
     served_open(&f->served, &opts, NULL);
     const tdg_tool_t tools[] = {
         {.name = "block", .call = block, .user = f},
@@ -245,15 +261,13 @@ static int count_answered(struct fixture *f, struct client *strangers) {
 static void requests_without_a_session_wait_for_those_with_one(void **state) {
     struct fixture *f = open_with(state, NULL, LATEST_LEGACY);
     struct client strangers[STRANGERS];
-    static const char call[] =
-        "{'jsonrpc':'2.0','id':1,'method':'tools/call','params':{'name':'block'}}";
 
     for (int i = 0; i < STRANGERS; i++) {
         client_init(&strangers[i], NULL);
         connect_far(f, &strangers[i]);
-        memset(strangers[i].session + 2, '0', TDG__SESSION_ID - 2); /* made up */
+        forge_session(&strangers[i], &f->post);
     }
-    legacy_send(&f->post, call);
+    legacy_send(&f->post, BLOCK);
     WAIT_UNTIL(&f->get, f->blocked == 1);
     uint64_t connections = served_counters(&f->served).connections;
     ping_with_a_long_id(&strangers[0]);
@@ -266,7 +280,7 @@ static void requests_without_a_session_wait_for_those_with_one(void **state) {
     for (int i = 0; i < STRANGERS; i += 2)
         client_reset(&strangers[i]);
     WAIT_COUNTER(&f->served, &f->get, connections, connections - STRANGERS / 2);
-    legacy_send(&f->get, call);
+    legacy_send(&f->get, BLOCK);
     WAIT_UNTIL(&f->far, tdg__budget_used(budget_of(f)) > STRANGERS * each);
     sem_post(&f->gate);
     WAIT_UNTIL(&f->far, f->blocked == 2);
@@ -498,26 +512,133 @@ static void without_room_a_request_is_refused_for_a_while(void **state) {
     open_get(&f->get);
 }
 
-/* What a body takes in memory counts, not what it is. */
-static void a_body_counts_as_what_it_takes(void **state) {
-    enum { VALUES = 20000 };
-    struct fixture *f = open_with(state, NULL, LATEST_LEGACY);
-    static char body[3 * VALUES + 100];
+enum { MAX_VALUES = 100000 };
+
+/* A ping whose parsed body is much larger than its text; valid until the next call.
+ * Returns how long the text is. */
+static size_t large_ping(int values, const char **ret) {
+    static char body[3 * MAX_VALUES + 100];
     size_t len = (size_t)snprintf(body, sizeof(body),
                                   "{'jsonrpc':'2.0','id':1,'method':'ping','x':[");
 
-    for (int i = 0; i < VALUES; i++)
+    assert_in_range(values, 1, MAX_VALUES);
+    for (int i = 0; i < values; i++)
         len += (size_t)snprintf(body + len, sizeof(body) - len, "{},");
     snprintf(body + len - 1, sizeof(body) - len + 1, "]}");
+    *ret = body;
+    return len;
+}
+
+/* What a body takes in memory counts, not what it is. */
+static void a_body_counts_as_what_it_takes(void **state) {
+    struct fixture *f = open_with(state, NULL, LATEST_LEGACY);
+    const char *body;
+    size_t len = large_ping(20000, &body);
+
     assert_int_equal(legacy_post(&f->far, body), 200);
     assert_true(tdg__budget_take(budget_of(f), TDG__FORWARDS_MAX - 2 * len));
     assert_int_equal(legacy_post(&f->far, body), 503);
     assert_int_equal(legacy_post(&f->far, PING), 200);
-    char *last = &f->far.session[TDG__SESSION_ID - 1];
-    *last = *last == '0' ? '1' : '0'; /* one that was made up */
+    forge_session(&f->far, &f->post);
     assert_int_equal(legacy_post(&f->far, body), 503);
     assert_int_equal(legacy_post(&f->far, PING), 404);
     tdg__budget_give(budget_of(f), TDG__FORWARDS_MAX - 2 * len);
+}
+
+/* Sends a request that is forwarded, and waits until it counts; returns as how much. */
+static size_t send_forwarded(struct fixture *f, struct client *client, const char *body) {
+    size_t before = tdg__budget_used(budget_of(f));
+
+    legacy_send(client, body);
+    WAIT_UNTIL(client, tdg__budget_used(budget_of(f)) > before);
+    return tdg__budget_used(budget_of(f)) - before;
+}
+
+/* Requests without a session wait at the worker of `post`, which is busy with a call that
+ * has come behind them. `get` is where they are, so that all arrive in order. Returns as
+ * how much they count. */
+static size_t keep_strangers_waiting(struct fixture *f, struct client *strangers,
+                                     int count, const char *body) {
+    size_t charged = 0;
+
+    legacy_send(&f->post, BLOCK);
+    WAIT_UNTIL(&f->post, f->blocked == 1);
+    for (int i = 0; i < count; i++)
+        charged += send_forwarded(f, &strangers[i], body);
+    send_forwarded(f, &f->get, BLOCK);
+    sem_post(&f->gate);
+    WAIT_UNTIL(&f->post, f->blocked == 2);
+    return charged;
+}
+
+static void release(struct fixture *f) {
+    sem_post(&f->gate);
+    assert_int_equal(client_response(&f->post), 200);
+    assert_int_equal(client_response(&f->get), 200);
+}
+
+/* With three workers, one of which is idle: `idle` has a session there. All others arrive
+ * at the same one; `stranger` at first with an id of the worker of `post`. */
+static struct fixture *open_three(void **state, struct client *stranger,
+                                  struct client *idle) {
+    const tdg_server_opts_t opts = {.workers = 3};
+    struct fixture *f = open_with(state, &opts, LATEST_LEGACY);
+    int home = tdg__session_worker(f->post.session), via = (home + 1) % 3;
+
+    client_init(stranger, NULL);
+    client_init(idle, NULL);
+    connect_at(f, &f->get, via);
+    connect_at(f, &f->far, via);
+    connect_at(f, stranger, via);
+    connect_at(f, idle, (home + 2) % 3);
+    legacy_join(&f->get, &f->post);
+    forge_session(stranger, &f->post);
+    return f;
+}
+
+/* All workers together keep so many requests without a session: the rest of the memory is
+ * for those of sessions. */
+static void requests_without_a_session_share_a_quarter(void **state) {
+    struct client stranger, idle;
+    struct fixture *f = open_three(state, &stranger, &idle);
+    const char *body;
+
+    large_ping(50000, &body);
+    size_t charged = keep_strangers_waiting(f, &stranger, 1, body);
+    assert_in_range(charged, TDG__FORWARDS_MAX / 8 + 1, TDG__FORWARDS_MAX / 4);
+    forge_session(&f->far, &idle);
+    assert_int_equal(legacy_post(&f->far, body), 503);
+    assert_int_equal(legacy_post(&f->far, PING), 404);
+    legacy_join(&f->far, &idle);
+    assert_int_equal(legacy_post(&f->far, body), 200);
+
+    release(f);
+    assert_int_equal(client_response(&stranger), 404);
+    forge_session(&f->far, &idle);
+    assert_int_equal(legacy_post(&f->far, body), 404);
+    client_done(&stranger);
+    client_done(&idle);
+    WAIT_UNTIL(&f->far, tdg__budget_used(budget_of(f)) == 0);
+}
+
+/* Its client has to learn that the session is over, too. */
+static void a_larger_request_is_answered_where_it_is_the_only_one(void **state) {
+    struct client stranger, idle;
+    struct fixture *f = open_three(state, &stranger, &idle);
+    const char *body;
+
+    large_ping(MAX_VALUES, &body);
+    size_t charged = keep_strangers_waiting(f, &stranger, 1, body);
+    assert_in_range(charged, TDG__FORWARDS_MAX / 4 + 1, TDG__FORWARDS_MAX / 2);
+    forge_session(&f->far, &idle);
+    assert_int_equal(legacy_post(&f->far, PING), 503);
+    legacy_join(&f->far, &idle);
+    assert_int_equal(legacy_post(&f->far, PING), 200);
+
+    release(f);
+    assert_int_equal(client_response(&stranger), 404);
+    client_done(&stranger);
+    client_done(&idle);
 }
 
 static void a_body_is_refused_before_it_is_read(void **state) {
@@ -571,6 +692,32 @@ static void a_stop_does_not_wait_for_ever(void **state) {
     assert_body(&f->far, "'id':7");
     tdg_server_wait(f->served.server);
     tdg_request_reply_text(request, "too late");
+}
+
+/* Serving one takes longer than they have in a turn, and the next turn is the last. */
+static void a_stop_refuses_what_still_waits(void **state) {
+    enum { WAITING = 3 };
+    const tdg_server_opts_t opts = {.stop_timeout_ms = 50};
+    struct fixture *f = open_with(state, &opts, LATEST_LEGACY);
+    struct client strangers[WAITING];
+    const char *body;
+
+    for (int i = 0; i < WAITING; i++) {
+        client_init(&strangers[i], NULL);
+        connect_far(f, &strangers[i]);
+        forge_session(&strangers[i], &f->post);
+    }
+    large_ping(15000, &body);
+    size_t charged = keep_strangers_waiting(f, strangers, WAITING, body);
+    assert_true(charged <= TDG__FORWARDS_MAX / 4); /* so they all wait */
+    tdg_server_stop_soon(f->served.server);
+    for (int i = 0; i < WAITING; i++) /* by the worker of its connection, which stops */
+        assert_int_equal(client_response(&strangers[i]), 503);
+    sem_post(&f->gate);
+    tdg_server_wait(f->served.server);
+    assert_int_equal(tdg__budget_used(budget_of(f)), 0);
+    for (int i = 0; i < WAITING; i++)
+        client_done(&strangers[i]);
 }
 
 /* ---- Without memory ----------------------------------------------------- */
@@ -667,10 +814,13 @@ int main(void) {
         TEST(an_answer_that_was_not_written_acknowledges_nothing),
         TEST(without_room_a_request_is_refused_for_a_while),
         TEST(a_body_counts_as_what_it_takes),
+        TEST(requests_without_a_session_share_a_quarter),
+        TEST(a_larger_request_is_answered_where_it_is_the_only_one),
         TEST(a_body_is_refused_before_it_is_read),
         TEST(a_stop_lets_streams_say_what_they_have),
         TEST(a_stop_waits_for_answers),
         TEST(a_stop_does_not_wait_for_ever),
+        TEST(a_stop_refuses_what_still_waits),
         TEST(a_request_without_memory_ends),
         TEST(a_call_that_has_run_is_not_refused),
     };
