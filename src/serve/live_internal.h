@@ -35,6 +35,8 @@ struct served {
     struct served
         *before;   /* whose place it takes, while the sources are being replaced */
     bool unlisted; /* memory ran out when its entry was to be listed */
+    uint64_t logged_lag_ms; /* of the loop: when the log got that subscribers cannot be
+                               notified now; 0: not yet */
 };
 
 struct tdg__live {
