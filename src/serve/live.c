@@ -11,6 +11,8 @@
 #include "server/log/log.h"
 #include "server/mcp/call.h"
 
+enum { LOG_AGAIN_MS = 60 * 1000 };
+
 static void __attribute__((format(printf, 3, 4)))
 log_of(const struct served *served, tdg_log_level_t level, const char *format, ...) {
     char message[1024], line[1280];
@@ -68,10 +70,23 @@ tdg__source_t *tdg__live_watcher_of(tdg__live_t *live, const tdg_target_t *targe
 
 /* ---- What sources report ------------------------------------------------ */
 
-static int check_published(const struct served *served, const char *uri, int rv) {
+/* While the workers have too much to do, or there is no memory, sources retry several
+ * times a second; once in a while is enough for the log. */
+static bool may_log(struct served *served, int why) {
+    uint64_t now = uv_now(served->live->loop);
+
+    if (why != TDG_EAGAIN && why != TDG_ENOMEM)
+        return true;
+    if (served->logged_lag_ms != 0 && now - served->logged_lag_ms < LOG_AGAIN_MS)
+        return false;
+    served->logged_lag_ms = now;
+    return true;
+}
+
+static int check_published(struct served *served, const char *uri, int rv) {
     if (rv == TDG_EENDED) /* the server stops, and the sources follow */
         return 0;
-    if (rv < 0)
+    if (rv < 0 && may_log(served, rv))
         log_of(served, TDG_LOG_ERROR, "could not notify the subscribers of %.100s: %s",
                uri, tdg_strerror(rv));
     return rv;
@@ -88,7 +103,7 @@ static bool speaks_for(const struct served *served, const char *uri) {
     return owner == NULL || owner == served->source;
 }
 
-static int publish(const struct served *served, const char *uri, json_t *metadata,
+static int publish(struct served *served, const char *uri, json_t *metadata,
                    int (*notify)(tdg_server_t *server, const char *uri,
                                  json_t *metadata)) {
     if (speaks_for(served, uri))
@@ -324,7 +339,7 @@ static bool is_new(const struct served *served) {
 
 /* It was another source's, and has other content from now on. What was pushed to a new
  * source is inherited, and did not change. */
-static void publish_regained(const struct served *served, const char *uri) {
+static void publish_regained(struct served *served, const char *uri) {
     tdg__live_t *live = served->live;
 
     if ((served->source->kind->flags & TDG__SOURCE_PUSHED) == 0)

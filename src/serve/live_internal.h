@@ -35,6 +35,8 @@ struct served {
     struct served
         *before;   /* whose place it takes, while the sources are being replaced */
     bool unlisted; /* memory ran out when its entry was to be listed */
+    uint64_t logged_lag_ms; /* of the loop: when the log got that subscribers cannot be
+                               notified now; 0: not yet */
 };
 
 struct tdg__live {
@@ -64,7 +66,7 @@ struct tdg__live {
     tdg__stale_t stale; /* of all sources */
     bool waits_for_ready, closing;
     uv_timer_t again; /* for what memory was missing for, once all had been taken over,
-                         for what is outdated, and for watches that are owed */
+                         for what is outdated, and for URIs and watches that are owed */
     uv_idle_t closer; /* says ops->closed() from the loop */
 };
 
@@ -110,7 +112,8 @@ void tdg__live_begin_owed(tdg__live_t *live);
 /* The end: what was not answered is refused. */
 void tdg__live_refuse_watches(tdg__live_t *live);
 
-/* Looks again, soon, at what memory was missing for, and at what is outdated. */
+/* Looks again, soon, at what memory was missing for, at what is outdated, and at the URIs
+ * that are owed. */
 void tdg__live_try_again(tdg__live_t *live);
 
 #endif

@@ -9,7 +9,9 @@
 #include "base/alloc.h"
 
 enum {
-    AGAIN_MS = 100, /* the first wait; each further one is twice as long */
+    /* For a watch that is owed, the first wait: each further one is twice as long. For
+     * all else, every wait. */
+    AGAIN_MS = 100,
     LONGEST_AGAIN_MS = 60 * 1000,
 };
 

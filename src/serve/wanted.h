@@ -7,9 +7,10 @@
  *                         ▼                                     │  └─ moves ────┤
  *                      refused: gone                            ▼               │
  *                              its source cannot watch it now ──▶ OWED ─────────┘
- *                                                                   after a wait
+ *                                                        after a wait, or at a reload
  *
- * It goes with watcher.stop from any of them. */
+ * Where its source cannot watch it at all (TDG_ENOTSUP), it stays ANSWERED and has no
+ * source until a reload, as if none had it. It goes with watcher.stop from any state. */
 #ifndef TDG_SERVE_WANTED_H
 #define TDG_SERVE_WANTED_H
 
@@ -20,7 +21,8 @@
 
 typedef enum tdg__wanted_state {
     TDG__WANTED_ASKED,    /* the server waits for an answer */
-    TDG__WANTED_ANSWERED, /* and counts it as watched, also where no source has it */
+    TDG__WANTED_ANSWERED, /* and counts it as watched, also where no source has it, or
+                             the one that has it cannot watch it at all */
     TDG__WANTED_OWED,     /* but no source watches it: that is retried, with growing
                              waits */
 } tdg__wanted_state_t;
@@ -28,9 +30,11 @@ typedef enum tdg__wanted_state {
 typedef struct tdg__wanted {
     uint32_t id, hash;
     tdg__wanted_state_t state;
-    tdg__source_t *source; /* NULL: none has it at present */
+    tdg__source_t *source; /* that was asked to watch it. NULL: none has it at present,
+                              the one that has it refused, or it is a list */
     unsigned pending;      /* a list: sources that have not answered yet */
-    unsigned tries;        /* that have failed in a row since the last move */
+    unsigned tries;        /* refusals in a row that made it OWED; from 0 again once it is
+                              watched, and where a reload finds it OWED */
     uint64_t due_ms;       /* OWED: the next one, in the time of the loop */
     tdg_target_t *target;  /* owned */
 } tdg__wanted_t;

@@ -358,12 +358,13 @@ static void recovered(tdg__item_t *item) {
     item->stale_since_ms = 0;
 }
 
-/* As if it had not been seen: the next look finds it different once more. */
+/* As if it had not been seen: the next look finds it different once more. The backend is
+ * reachable, so this is none of the tries that are logged. */
 static void publish_later(tdg__item_t *item, const struct seen *before) {
     item->seen = *before;
     return_hint(item);
     tdg__item_hint(item, TOUCHED);
-    arm(item, tdg__source_wait_ms(item->source, item->tries++));
+    arm(item, tdg__source_wait_ms(item->source, 0));
 }
 
 static int find_checksum(const tdg__content_t *content, char *ret) {

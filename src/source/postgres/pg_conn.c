@@ -17,8 +17,9 @@
 
 enum {
     WHY_SIZE = 512,
-    GRACE_MS =
-        5000, /* the server ends a statement by itself; later than this it is gone */
+    /* The server ends a statement by itself; later than this it is gone. Also the limit
+     * of a cancel request once its query has ended. */
+    GRACE_MS = 5000,
 };
 
 struct watch {

@@ -70,7 +70,9 @@ struct tdg__pg_source {
     bool baseline;       /* `seen` was taken */
     tdg__pg_seen_t seen_now; /* being taken */
     bool compare_again;
-    bool logged_table;         /* why the table cannot be looked at */
+    bool compare_owed; /* the table was refused when the watched template was to be
+                          compared: each probe retries */
+    bool logged_table; /* why the table cannot be looked at */
     char state[TDG__PG_STATE]; /* of the table, when last asked for; "": not yet */
     char state_now[TDG__PG_STATE];
     bool check_again, altered; /* DDL was notified: while STATE was under way, since */

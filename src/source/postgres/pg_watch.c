@@ -195,6 +195,7 @@ static void on_snapshot(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
     if (!taken) {
         log_table_failed(postgres, end->error);
         refuse_template(postgres);
+        postgres->compare_owed = template_is_watched(postgres);
     } else if (template_is_watched(postgres)) {
         compare(postgres);
         if (postgres->compare_again)
@@ -208,7 +209,7 @@ static void take_snapshot(tdg__pg_source_t *postgres, bool first) {
         postgres->compare_again = true;
         return;
     }
-    postgres->compare_again = false;
+    postgres->compare_again = postgres->compare_owed = false;
     if (tdg__pg_seen_init(&postgres->seen_now, (size_t)postgres->max_keys) < 0) {
         give_up_connection(postgres, "cannot compare the whole table",
                            &(tdg__pg_end_t){.error = "the system has no random numbers"});
@@ -293,6 +294,8 @@ static void compare_state(tdg__pg_source_t *postgres) {
                         postgres->plan.table_name);
     if (differs || postgres->altered)
         resync(postgres);
+    else if (postgres->compare_owed)
+        take_snapshot(postgres, false);
     postgres->altered = postgres->check_again;
 }
 
@@ -311,7 +314,8 @@ static void on_state(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
         log_table_failed(postgres, end->error);
         snprintf(postgres->state_now, sizeof(postgres->state_now), "? %s", end->sqlstate);
     } else {
-        postgres->logged_table = false;
+        if (!postgres->compare_owed)
+            postgres->logged_table = false;
         if (is_ours(postgres, postgres->state_now[0]))
             log_trigger(postgres, postgres->state_now[0]);
     }
@@ -550,7 +554,7 @@ int tdg__pg_source_watch(tdg__source_t *source, const tdg_target_t *target) {
 }
 
 static void unwatch_template(tdg__pg_source_t *postgres) {
-    postgres->baseline = postgres->compare_again = false;
+    postgres->baseline = postgres->compare_again = postgres->compare_owed = false;
     tdg__pg_seen_done(&postgres->seen);
     if (is_under_way(postgres, TDG__PG_SNAPSHOT)) {
         tdg__pg_abandon(&postgres->queries[TDG__PG_SNAPSHOT]);

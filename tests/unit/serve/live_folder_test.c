@@ -268,6 +268,46 @@ static void a_deletion_is_not_lost_while_the_worker_lags(void **state) {
     delete_while_the_worker_lags("'mark:1'", false);
 }
 
+static unsigned times_logged(const struct scene *scene, const char *text) {
+    unsigned times = 0;
+
+    for (const char *at = scene->log; (at = strstr(at, text)) != NULL; at++)
+        times++;
+    return times;
+}
+
+/* It is retried ten times a second. */
+static void a_deletion_that_waits_is_logged_once(void **state) {
+    static const char *const gone[] = {"f:s/gone deleted"};
+    struct scene_jam jam;
+    struct folder folder;
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    folder_create(&folder);
+    folder_mkdir(&folder, "s");
+    folder_write(&folder, "s/gone", "one");
+    scene_open_listening(&scene, &client, folder_yaml(&folder, "  settle: 0s\n"),
+                         "'f:s/gone'");
+    scene_jam(&scene, &jam);
+    folder_remove(&folder, "s");
+    SCENE_UNTIL(&scene, times_logged(&scene, "could not notify") > 0);
+
+    uint64_t until = now_ms() + 1000;
+
+    while (now_ms() < until)
+        scene_step(&scene);
+    scene_clear(&jam);
+    expect_last(&client, gone, 1);
+    assert_int_equal(times_logged(&scene, "could not notify"), 1);
+    assert_int_equal(times_logged(&scene, "cannot be notified now"), 1);
+    assert_int_equal(times_logged(&scene, "reachable again"), 0);
+    client_done(&client);
+    scene_close(&scene);
+    folder_destroy(&folder);
+}
+
 /* What is left out now is gone; what was left out has come. */
 static void a_folder_with_other_limits_is_listed_anew(void **state) {
     static const char *const gone[] = {"f:b.txt deleted"}, *const back[] = {
@@ -612,6 +652,7 @@ int main(void) {
         cmocka_unit_test(what_came_back_during_a_reload_is_compared),
         cmocka_unit_test(what_came_back_in_another_folder_is_compared),
         cmocka_unit_test(a_deletion_is_not_lost_while_the_worker_lags),
+        cmocka_unit_test(a_deletion_that_waits_is_logged_once),
         cmocka_unit_test(a_folder_with_other_limits_is_listed_anew),
         cmocka_unit_test(what_a_folder_cannot_have_is_not_found),
         cmocka_unit_test(only_the_owner_of_a_uri_speaks_for_it),
