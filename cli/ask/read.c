@@ -143,7 +143,8 @@ static int read_one(struct options *opts, tdg_client_t *client, const char *uri,
     return code;
 }
 
-/* The rest is read although one of them could not be; the first failure counts. */
+/* The rest is read although one of them could not be, unless no other could be either:
+ * the time-out is for all of them. The first failure counts. */
 static int ask(void *options_, tdg_client_t *client, char **argv, int count) {
     struct options *opts = options_;
     size_t shown = 0;
@@ -154,7 +155,8 @@ static int ask(void *options_, tdg_client_t *client, char **argv, int count) {
 
         if (code == CLI_OK)
             code = one;
-        if (one == CLI_UNREACHABLE || one == CLI_DENIED || ferror(stdout) != 0)
+        if (one == CLI_UNREACHABLE || one == CLI_DENIED || one == CLI_TIMEOUT ||
+            ferror(stdout) != 0)
             break;
     }
     return code;

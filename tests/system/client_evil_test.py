@@ -227,17 +227,62 @@ def a_variable_that_is_too_long_is_not_an_old_one():
     teller.close()
 
 
-def a_schema_that_refers_to_itself_is_called_all_the_same():
+def self_referring():
     """A thousand branches that lead to the same definition: 1000^8 ways through it."""
-    schema = {'type': 'object', 'properties': {'x': {'$ref': '#/$defs/self'}},
-              '$defs': {'self': {'allOf': [{'$ref': '#/$defs/self'}] * 1000}}}
-    stub = Stub({'tools/list': {'tools': [{'name': 't', 'inputSchema': schema}]},
+    return {'type': 'object', 'properties': {'x': {'$ref': '#/$defs/self'}},
+            '$defs': {'self': {'allOf': [{'$ref': '#/$defs/self'}] * 1000}}}
+
+
+def a_schema_that_refers_to_itself_is_called_all_the_same():
+    stub = Stub({'tools/list': {'tools': [{'name': 't', 'inputSchema': self_referring()}]},
                  'tools/call': {'content': [{'type': 'text', 'text': 'called'}]}})
     run = Run(['call', stub.url, 't', 'x=1'])
     run.ends(0)
     tap.check(run.said()[0] == 'called\n', run.said())
     tap.check(stub.asked('tools/call')[0]['arguments'] == {'x': '1'}, stub.requests)
     stub.close()
+
+
+def cpu_of_first_thread(pid):
+    """In seconds. The client's connection has a thread of its own."""
+    with open(f'/proc/{pid}/task/{pid}/stat', encoding='ascii', errors='replace') as file:
+        user, system = file.read().rsplit(')', 1)[1].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf('SC_CLK_TCK')
+
+
+def is_interrupted_in_a_schema():
+    """Returns False where the tool was called nevertheless: the signal may have been late."""
+    listed, goes_on, over = threading.Event(), threading.Event(), threading.Event()
+
+    def tools(_):
+        listed.set()
+        goes_on.wait(tap.WAIT)
+        return {'tools': [{'name': 't', 'inputSchema': self_referring()}]}
+
+    def call(_):
+        over.wait(2 * tap.WAIT)
+        return {}
+    stub = Stub({'tools/list': tools, 'tools/call': call})
+    run = Run(['call', stub.url, 't', 'x=1'])
+    try:
+        tap.check(listed.wait(tap.WAIT), f'the tools are not listed: {run.said()}')
+        before = cpu_of_first_thread(run.process.pid)  # it waits for the list
+        goes_on.set()
+        tap.until(lambda: stub.asked('tools/call') or
+                  cpu_of_first_thread(run.process.pid) >= before + 0.02,
+                  'nobody walks through the schema', pause=0.001)
+        run.ends(-signal.SIGINT, signal.SIGINT)
+    finally:
+        over.set()
+    tap.same(run.said(), ['', ''], 'what it printed')
+    stub.close()
+    return not stub.asked('tools/call')
+
+
+def an_interrupt_ends_the_walk_through_a_schema():
+    """Which takes far longer than to notice that it has begun."""
+    tap.check(any(is_interrupted_in_a_schema() for _ in range(10)),
+              'the tool is called before the program ends, each time')
 
 
 def an_endless_list_ends_with_the_time_out(command):
@@ -277,6 +322,65 @@ def the_time_out_is_a_total():
     tap.check('call: not finished within 3s' in run.said()[1], run.said())
     tap.check(not stub.asked('tools/call'), 'the tool is called')
     stub.close()
+
+
+def trickle(stub, seconds):
+    """Writes answers of the stub after that time, during which comments keep coming."""
+    def write(handler, body):
+        handler.send_response(200)
+        handler.send_header('Content-Type', 'text/event-stream')
+        handler.send_header('Connection', 'close')
+        handler.end_headers()
+        handler.close_connection = True
+        end = time.monotonic() + seconds(body['params'])
+        try:
+            while time.monotonic() < end:
+                handler.wfile.write(b':\n\n')
+                time.sleep(0.1)
+            handler.wfile.write(f'data: {json.dumps(stub.answer(body))}\n\n'.encode())
+        except OSError:
+            pass  # the client has left
+    return write
+
+
+def the_time_out_is_a_total_of_reads_that_trickle():
+    """The first takes more than half of it, and the second does not end."""
+    stub = Stub({'resources/read': {'contents': [{'uri': 'x:1', 'text': 't'}]}})
+    stub.streams['resources/read'] = trickle(
+        stub, lambda params: 1.6 if params['uri'] == 'x:1' else 1000)
+    run = Run(['read', stub.url, '--timeout', '3s', 'x:1', 'x:2', 'x:3', 'x:4'])
+    run.ends(4)
+    said = run.said()[1]
+    # A request that has the whole time-out for itself is reported with milliseconds.
+    tap.check(said.startswith('tidings: read: ') and ' within 3s\n' in said, said)
+    tap.check(said.count('tidings: ') == 1, f'the time is over for all of them: {said}')
+    asked = [params['uri'] for params in stub.asked('resources/read')]
+    tap.check(asked in (['x:1', 'x:2'], ['x:1'], []), asked)  # fewer on a slow machine
+    stub.close()
+
+
+def info_ends_in_the_time_out():
+    """Returns False where the machine is so slow that this cannot be judged. The server is
+    discovered after 3 s of 5, and an acknowledgement, which info waits for to learn of
+    cursors, never comes: 8 s at least where each of the two has 5 s."""
+    stub = Stub({'subscriptions/listen': None}, capabilities={
+        'resources': {'subscribe': True, 'listChanged': True}})
+    stub.streams = {'server/discover': trickle(stub, lambda _: 3),
+                    'subscriptions/listen': trickle(stub, lambda _: 1000)}
+    began = time.monotonic()
+    run = Run(['info', stub.url, '--timeout', '5s'])
+    code = run.process.wait(tap.WAIT)
+    took = time.monotonic() - began
+    stub.close()
+    if took >= 8 or not stub.asked('subscriptions/listen'):
+        return False
+    tap.same(code, 0, f'exit code, after {took:.1f} s: {run.said()}')
+    tap.check('stub 1\n' in run.said()[0], run.said())  # what is known is printed
+    return True
+
+
+def the_time_out_is_a_total_of_what_info_asks():
+    tap.check(any(info_ends_in_the_time_out() for _ in range(4)), 'it takes 8 s each time')
 
 
 def a_call_that_takes_long_shows_its_progress():
@@ -389,11 +493,14 @@ TESTS = [
     (json_on_a_terminal_is_ascii,),
     (a_variable_that_is_too_long_is_not_an_old_one,),
     (a_schema_that_refers_to_itself_is_called_all_the_same,),
+    (an_interrupt_ends_the_walk_through_a_schema,),
     (an_endless_list_ends_with_the_time_out, 'ls'),
     (an_endless_list_ends_with_the_time_out, 'call t'),
     (an_endless_list_ends_with_the_time_out, 'prompt p'),
     (an_endless_list_ends_with_the_time_out, 'watch'),
     (the_time_out_is_a_total,),
+    (the_time_out_is_a_total_of_reads_that_trickle,),
+    (the_time_out_is_a_total_of_what_info_asks,),
     (a_call_that_takes_long_shows_its_progress,),
     (an_interrupted_call_takes_its_progress_away,),
     (what_waits_for_a_command_is_bounded_in_bytes,),

@@ -771,6 +771,15 @@ def a_template_that_cannot_be_watched_is_not_subscribable():
     assert serve.end() == 0
 
 
+def make_file(folder, name, text):
+    """As a rename does it, at once. Returns its path."""
+    path = os.path.join(folder, name)
+    with open(f'{path}.new', 'w', encoding='utf-8') as file:
+        file.write(text)
+    os.rename(f'{path}.new', path)
+    return path
+
+
 AWAIT = {'dev.tidings/options': {'awaitCreation': True}}
 
 
@@ -816,6 +825,110 @@ def a_session_subscribes_to_what_exists_or_asks_to_wait():
     assert stream.expect('f:/none.txt')['metadata']['change_type'] == 'deleted'
     stream.close()
     assert serve.end() == 0
+
+
+def a_file_that_has_just_gone_still_exists():
+    """Many programs save by deleting and making anew. With `settle: 0` it is gone at once."""
+    for settle in ('1m', '0'):
+        folder = tempfile.mkdtemp(dir=work)
+        make_file(folder, 'a.txt', 'old')
+        make_file(folder, 'mark', 'old')
+        serve = Serve(f"{HEAD}resources:\n- files: {folder}\n  uri: 'f:/{{+path}}'\n"
+                      f"  settle: {settle}\n")
+        mark = listen(serve, 'f:/mark')
+        session = Session(serve)
+        stream = session.stream()
+        os.remove(f'{folder}/a.txt')
+        make_file(folder, 'mark', 'new')
+        mark.expect('f:/mark')  # so that the one before has been noticed, too
+        mark.close()
+        assert read(serve, 'f:/a.txt') is None
+        answer = session.subscribe('f:/a.txt')
+        if settle == '0':
+            assert answer['error']['code'] == -32002, answer
+        else:
+            assert answer.get('result') == {}, answer
+            assert 'f:/a.txt' in listed(serve)
+            make_file(folder, 'a.txt', 'another')
+            metadata = stream.expect('f:/a.txt')['metadata']
+            assert metadata['change_type'] == 'content_update', metadata
+            assert metadata['size'] == 7, metadata
+        stream.close()
+        assert serve.end() == 0
+
+
+EDITORS = {  # options, and what is typed
+    'ed': (['-s'], ',s/old/another/\nw\nq\n'),
+    'sed': (['-i', 's/old/another/'], ''),
+    'vim': (['-N', '-u', 'NONE', '-i', 'NONE', '-es', '-c', '%s/old/another/', '-c', 'wq'], ''),
+}
+LINES = 20000  # many writes
+
+
+def edit(program, path):
+    options, text = EDITORS[program]
+    subprocess.run([program, *options, path], input=text.encode(), stdout=subprocess.DEVNULL,
+                   timeout=PATIENCE, check=True)
+
+
+def copy_with_a_pause(folder, stream):
+    """What cp reads pauses half-way, until another change has been noticed."""
+    half = b'another line\n' * (LINES // 2)
+    path = f'{folder}/a.txt'
+    with subprocess.Popen(['cp', '/dev/stdin', path], stdin=subprocess.PIPE) as cp:
+        cp.stdin.write(half)
+        cp.stdin.flush()
+        tap.until(lambda: os.path.getsize(path) == len(half), 'cp does not copy', pause=0.001)
+        make_file(folder, 'mark', 'half')
+        stream.expect('f:/mark')
+        cp.stdin.write(half)
+    assert cp.returncode == 0
+
+
+def expect_one_save(stream, folder):
+    """One update, with all of it. A deletion is told after `settle`: whatever else the save
+    brings about comes before."""
+    metadata = stream.expect('f:/a.txt')['metadata']
+    whole = b'another line\n' * LINES
+    assert metadata['change_type'] == 'content_update', metadata
+    assert metadata['size'] == len(whole), metadata
+    assert metadata['checksum'] == 'sha256:' + hashlib.sha256(whole).hexdigest(), metadata
+    os.remove(f'{folder}/mark')
+    assert stream.expect('f:/mark')['metadata']['change_type'] == 'deleted'
+
+
+def is_told_once(program):
+    """With the default settings of files, and every change told at once. Returns False where
+    the program may have paused for longer than a save may take by default."""
+    folder = tempfile.mkdtemp(dir=work)
+    make_file(folder, 'a.txt', 'old line\n' * LINES)
+    make_file(folder, 'mark', '')
+    serve = Serve(f"{HEAD}resources:\n- files: {folder}\n  uri: 'f:/{{+path}}'\n")
+    stream = listen(serve, 'f:/a.txt', 'f:/mark')
+    began, ended = time.monotonic(), None
+    try:
+        if program == 'cp':
+            copy_with_a_pause(folder, stream)
+        else:
+            edit(program, f'{folder}/a.txt')
+        ended = time.monotonic()
+        expect_one_save(stream, folder)
+    except AssertionError:
+        if (ended or time.monotonic()) - began < 0.5:
+            raise
+        return False
+    stream.close()
+    assert serve.end() == 0
+    return True
+
+
+def a_save_is_told_once(program):
+    if shutil.which(program) is None:
+        raise tap.Skipped(f'there is no {program}')
+    for _ in range(10):
+        if is_told_once(program):
+            return
+    raise tap.Skipped(f'each time {program} takes longer than a save may')
 
 
 def complete(call, template, value):
@@ -1642,6 +1755,11 @@ TESTS = [
     the_config_itself_is_never_served,
     a_template_that_cannot_be_watched_is_not_subscribable,
     a_session_subscribes_to_what_exists_or_asks_to_wait,
+    a_file_that_has_just_gone_still_exists,
+    (a_save_is_told_once, 'cp'),
+    (a_save_is_told_once, 'ed'),
+    (a_save_is_told_once, 'sed'),
+    (a_save_is_told_once, 'vim'),
     the_paths_of_a_folder_are_completed,
     an_entry_may_be_for_reading_only,
     a_reload_ends_subscriptions_to_what_is_for_reading_only,
