@@ -139,7 +139,13 @@ static void a_change_of_another_source_makes_it_look(void **state) {
         status_of(&scene, "{'uri':'s:1','metadata':{'by':'hand'}}", "'subscriptions':1"),
         200);
 
-    client_expect(&client, "'by':'hand'");
+    /* What it finds is told first, unless the worker takes both changes at once. */
+    const char *message = client_message(&client);
+
+    if (!has(message, "'by':'hand'")) {
+        assert_true(has(message, "'change_type':'content_update'"));
+        client_expect(&client, "'by':'hand'");
+    }
     tdg__source_touch(&scene_script(&scene, "s:1")->source, "s:1"); /* it knows */
     assert_int_equal(status_of(&scene, "{'uri':'nobody:1'}", NULL), 200);
     assert_int_equal(status_of(&scene, "{'uri':'m:1','metadata':{'a':1}}", NULL), 200);
