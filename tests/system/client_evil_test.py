@@ -75,6 +75,14 @@ class Run:
         self.process.wait(tap.WAIT)
 
 
+def begin_events(handler):
+    handler.send_response(200)
+    handler.send_header('Content-Type', 'text/event-stream')
+    handler.send_header('Connection', 'close')
+    handler.end_headers()
+    handler.close_connection = True
+
+
 class Teller(Stub):
     """A stub whose listen streams are acknowledged and then told what `tell` makes: a
     function of the subscription's id that yields bytes."""
@@ -86,11 +94,7 @@ class Teller(Stub):
         teller = self
 
         def listen(handler, body):
-            handler.send_response(200)
-            handler.send_header('Content-Type', 'text/event-stream')
-            handler.send_header('Connection', 'close')
-            handler.end_headers()
-            handler.close_connection = True
+            begin_events(handler)
             wanted = body['params'].get('notifications', {})
             try:
                 handler.wfile.write(notice('subscriptions/acknowledged', body['id'],
@@ -327,11 +331,7 @@ def the_time_out_is_a_total():
 def trickle(stub, seconds):
     """Writes answers of the stub after that time, during which comments keep coming."""
     def write(handler, body):
-        handler.send_response(200)
-        handler.send_header('Content-Type', 'text/event-stream')
-        handler.send_header('Connection', 'close')
-        handler.end_headers()
-        handler.close_connection = True
+        begin_events(handler)
         end = time.monotonic() + seconds(body['params'])
         try:
             while time.monotonic() < end:
@@ -389,11 +389,7 @@ def a_call_that_takes_long_shows_its_progress():
 
     def call(handler, body):
         token = body['params']['_meta'].get('progressToken')
-        handler.send_response(200)
-        handler.send_header('Content-Type', 'text/event-stream')
-        handler.send_header('Connection', 'close')
-        handler.end_headers()
-        handler.close_connection = True
+        begin_events(handler)
 
         def say(message):
             handler.wfile.write(f'data: {json.dumps({"jsonrpc": "2.0", **message})}\n\n'.encode())

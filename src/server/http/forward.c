@@ -725,7 +725,8 @@ static void run_pump(tdg__task_t *task, bool here) {
     request_pump(forwards);
 }
 
-/* Or those of sessions would find no room. Without it one is refused for a while. */
+/* Takes room for a request without a session. They have a part of it only, so that those
+ * of sessions find some. */
 static bool may_wait_as_stranger(tdg__forward_t *forward) {
     forward->strange =
         tdg__budget_take(forward->far->server->strange_forwards, forward->charged);
