@@ -468,7 +468,7 @@ static void a_change_is_never_lost_in_silence(void **state) {
             told++;
         } else {
             assert_int_equal(rv, TDG_ENOMEM);
-            assert_null(client_event_within(&f->get, 1));
+            assert_null(client_message_within(&f->get, 1));
         }
         failed = memory_failed();
         close_all(f);
