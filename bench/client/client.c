@@ -268,7 +268,7 @@ static void show_help(void *user) {
 static void be_quick(void *user) {
     struct options *options = user;
 
-    options->sizes = (bench_sizes_t){.values = {1, 100}, .count = 2};
+    options->sizes = (bench_sizes_t){.values = {50}, .count = 1};
     options->rounds = 1;
     options->slice_ms = 20;
     options->warm_ms = 1;
