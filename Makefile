@@ -76,6 +76,7 @@ soak: all
 	tests/stress/oracle_test.py --seconds $(SOAK_SECONDS)
 	tests/stress/reload_test.py --program '$(BUILD)/tidings' --seconds $(SOAK_SECONDS)
 	tests/stress/folder_test.py --program '$(BUILD)/tidings'
+	scripts/test plain-interop plain-conformance
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(SOAK_FUZZ_SECONDS)
 
 format:
@@ -110,7 +111,8 @@ help:
 	@echo 'make bench      measure the engine, sources, server and client, compared with others'
 	@echo 'make fuzz       fuzz every parser for FUZZ_SECONDS each (default $(FUZZ_SECONDS))'
 	@echo 'make soak       run a long simulation and random unit tests; 10,000 streams, random clients and'
-	@echo '                reloads for SOAK_SECONDS each; a folder of 100,000 files; long fuzzing'
+	@echo '                reloads for SOAK_SECONDS each; a folder of 100,000 files; real clients'
+	@echo '                without a sanitizer; long fuzzing'
 	@echo 'make format     format the C files in place'
 	@echo 'make reference  write the options of config files into docs/ and man/'
 	@echo 'make picture    draw what make run shows, for the README'
