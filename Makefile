@@ -7,6 +7,7 @@ DESTDIR ?=
 DIRS = -Dprefix='$(PREFIX)' -Dlibdir='$(LIBDIR)'
 # What developers build in addition to the program.
 ALL = -Dtests=true -Dbench=true -Dwerror=true
+PROGRAMS =# that `make all` builds; none: all of them
 
 PORT ?= 8808
 FUZZ_SECONDS ?= 60
@@ -31,7 +32,7 @@ all:
 	@scripts/setup test
 	@test -f '$(BUILD)/build.ninja' || scripts/configure '$(BUILD)' $(DIRS) $(ALL)
 	@scripts/configure '$(BUILD)' $(ALL)
-	@ninja -C '$(BUILD)'
+	@ninja -C '$(BUILD)' $(PROGRAMS)
 
 examples: build
 	@ninja -C '$(BUILD)' example-programs
@@ -66,7 +67,7 @@ bench:
 fuzz:
 	@scripts/setup fuzz
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_RUNS=-1 FUZZ_SEED=0 FUZZ_FOUND=build-fuzz/found \
-	    scripts/test fuzz
+	    scripts/test long-fuzz
 
 # Long versions of what `make test` runs.
 soak: all
@@ -76,7 +77,7 @@ soak: all
 	tests/stress/oracle_test.py --seconds $(SOAK_SECONDS)
 	tests/stress/reload_test.py --program '$(BUILD)/tidings' --seconds $(SOAK_SECONDS)
 	tests/stress/folder_test.py --program '$(BUILD)/tidings'
-	scripts/test plain-interop plain-conformance
+	scripts/test plain-unit plain-interop plain-conformance
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(SOAK_FUZZ_SECONDS)
 
 format:
