@@ -69,7 +69,7 @@ fuzz:
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_RUNS=-1 FUZZ_SEED=0 FUZZ_FOUND=build-fuzz/found \
 	    scripts/test long-fuzz
 
-# Long versions of what `make test` runs.
+# Long versions of what `make test` runs, and what it leaves out.
 soak: all
 	'$(BUILD)/tests/sim' --operations $(SOAK_OPERATIONS) --seed random
 	TDG_LONG=$(SOAK_TIMES) meson test -C '$(BUILD)' --suite chance --timeout-multiplier 0
@@ -112,8 +112,8 @@ help:
 	@echo 'make bench      measure the engine, sources, server and client, compared with others'
 	@echo 'make fuzz       fuzz every parser for FUZZ_SECONDS each (default $(FUZZ_SECONDS))'
 	@echo 'make soak       run a long simulation and random unit tests; 10,000 streams, random clients and'
-	@echo '                reloads for SOAK_SECONDS each; a folder of 100,000 files; real clients'
-	@echo '                without a sanitizer; long fuzzing'
+	@echo '                reloads for SOAK_SECONDS each; a folder of 100,000 files; long fuzzing;'
+	@echo '                unit tests and real clients without a sanitizer'
 	@echo 'make format     format the C files in place'
 	@echo 'make reference  write the options of config files into docs/ and man/'
 	@echo 'make picture    draw what make run shows, for the README'
